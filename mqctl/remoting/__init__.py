@@ -1,0 +1,1 @@
+"""The wire: RocketMQ's remoting protocol. Nothing above `connection` knows a socket."""

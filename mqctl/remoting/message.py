@@ -1,0 +1,203 @@
+"""Messages as a program sees them: what it sends, what it receives, and the body of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Final, NamedTuple
+
+from mqctl.remoting import compression
+from mqctl.store import properties as names
+from mqctl.store import record
+from mqctl.store.properties import format_properties, parse_properties
+
+
+@dataclass(slots=True)
+class Message:
+    """What a producer hands over. `properties` are the user's own; the rest has fields of its own."""
+
+    topic: str
+    body: bytes = b""
+    tags: str = ""
+    keys: str | Iterable[str] = ""  # one text with blanks between the keys, or the keys
+    flag: int = 0
+    delay_level: int = 0
+    wait_store_ok: bool = True  # False: answer without waiting for the disk or the slave
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def wire_properties(self) -> dict[str, str]:
+        """All properties as they go into the header: the fields above over the user's own."""
+        keys = self.keys if isinstance(self.keys, str) else names.KEY_SEPARATOR.join(self.keys)
+        own = {
+            names.KEYS: keys,
+            names.TAGS: self.tags,
+            names.DELAY: str(self.delay_level) if self.delay_level else "",
+            names.WAIT: "true" if self.wait_store_ok else "false",
+        }
+        return self.properties | {name: value for name, value in own.items() if value}
+
+
+@dataclass(slots=True)
+class ReceivedMessage:
+    """A stored message. `properties` are all it was stored with, RocketMQ's own included."""
+
+    topic: str
+    stored_body: bytes  # as it lies in the log, perhaps compressed
+    properties: dict[str, str]
+    flag: int
+    sys_flag: int
+    queue_id: int
+    queue_offset: int
+    phys_offset: int
+    size_bytes: int  # of the whole record
+    body_crc: int
+    born_timestamp: int
+    born_host: tuple[str, int]
+    store_timestamp: int
+    store_host: tuple[str, int]
+    reconsume_times: int
+    prepared_offset: int
+    broker_name: str = ""  # not part of the record: set by whoever knows which broker was asked
+    _body: bytes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def body(self) -> bytes:
+        """The body as it was sent. Raises CompressionError if it does not expand.
+
+        Expanded on first use, not while a pull is being decoded: one damaged message must not keep a consumer
+        from the messages around it.
+        """
+        if self._body is None:
+            self._body = compression.decompress(self.stored_body, self.sys_flag)
+        return self._body
+
+    @property
+    def tags(self) -> str:
+        return self.properties.get(names.TAGS, "")
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get(names.KEYS, "").split()
+
+    @property
+    def delay_level(self) -> int:
+        """0 for none, and for a text that is not a number."""
+        text = self.properties.get(names.DELAY, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The id that says where the record is."""
+        return record.encode_msg_id(record.pack_host(*self.store_host), self.phys_offset)
+
+    @property
+    def msg_id(self) -> str:
+        """The id its producer knows it by; messages without a unique key have only the offset id."""
+        return self.properties.get(names.UNIQ_KEY) or self.offset_msg_id
+
+    @classmethod
+    def from_record(cls, stored: record.Record) -> ReceivedMessage:
+        return cls(
+            topic=stored.topic,
+            stored_body=stored.body,
+            properties=parse_properties(stored.properties),
+            flag=stored.flag,
+            sys_flag=stored.sys_flag,
+            queue_id=stored.queue_id,
+            queue_offset=stored.queue_offset,
+            phys_offset=stored.phys_offset,
+            size_bytes=stored.size,
+            body_crc=stored.body_crc,
+            born_timestamp=stored.born_timestamp,
+            born_host=stored.born_host,
+            store_timestamp=stored.store_timestamp,
+            store_host=stored.store_host,
+            reconsume_times=stored.reconsume_times,
+            prepared_offset=stored.prepared_offset,
+        )
+
+
+def decode_records(data: bytes | memoryview, *, check_crc: bool = False) -> list[ReceivedMessage]:
+    """The messages of a body made of records back to back (pull, query, view). Raises RecordError."""
+    view = memoryview(data)
+    found = []
+    at = 0
+    while at < len(view):
+        stored = record.parse(view, at, check_crc=check_crc)
+        found.append(ReceivedMessage.from_record(stored))
+        at += stored.size
+    return found
+
+
+# -- the body of a batch ----------------------------------------------------------------------------
+#
+#   total size           int32   of this entry, itself included
+#   magic                int32   0, not looked at
+#   body CRC             int32   0, not looked at: the broker computes it
+#   flag                 int32
+#   body length, body    int32, bytes
+#   properties           int16, bytes   text, see `properties`
+
+_ENTRY_HEAD: Final = Struct(
+    ">"
+    "i"  # total size
+    "i"  # magic
+    "i"  # body CRC
+    "i"  # flag
+    "i"  # body length
+)
+_PROPERTIES_LENGTH: Final = Struct(">h")
+
+
+class BatchError(ValueError):
+    """The body of a batch is not a sequence of whole entries, or cannot be written as one."""
+
+
+class BatchEntry(NamedTuple):
+    """One message of a batch; `properties` as the bytes of their text, ready to be stored."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """The body of a batch. The topic is not in it: all messages go where the request's header says."""
+    return b"".join(_encode_entry(message) for message in messages)
+
+
+def _encode_entry(message: Message) -> bytes:
+    text = format_properties(message.wire_properties()).encode()
+    if len(text) > record.MAX_PROPERTIES:
+        raise BatchError(f"{len(text)} bytes of properties; {record.MAX_PROPERTIES} are allowed")
+    total = _ENTRY_HEAD.size + len(message.body) + _PROPERTIES_LENGTH.size + len(text)
+    head = _ENTRY_HEAD.pack(total, 0, 0, message.flag, len(message.body))
+    return b"".join((head, message.body, _PROPERTIES_LENGTH.pack(len(text)), text))
+
+
+def decode_batch(data: bytes | memoryview) -> list[BatchEntry]:
+    """The entries of a batch, none for an empty body. Raises BatchError where lengths do not add up."""
+    view = memoryview(data)
+    found = []
+    at = 0
+    while at < len(view):
+        entry, at = _decode_entry(view, at)
+        found.append(entry)
+    return found
+
+
+def _decode_entry(view: memoryview, at: int) -> tuple[BatchEntry, int]:
+    body_at = at + _ENTRY_HEAD.size
+    if body_at > len(view):
+        raise BatchError(f"batch entry at {at} is cut short")
+    total, _magic, _crc, flag, body_length = _ENTRY_HEAD.unpack_from(view, at)
+    end = at + total
+    properties_at = body_at + body_length + _PROPERTIES_LENGTH.size
+    if body_length < 0 or end > len(view) or properties_at > end:
+        raise BatchError(f"batch entry at {at}: size {total} and body length {body_length} do not fit")
+    (length,) = _PROPERTIES_LENGTH.unpack_from(view, body_at + body_length)
+    if properties_at + length != end:  # also catches a negative length
+        raise BatchError(f"batch entry at {at}: size {total} and properties length {length} do not fit")
+    body = bytes(view[body_at : body_at + body_length])
+    return BatchEntry(flag, body, bytes(view[properties_at:end])), end

@@ -1,0 +1,1 @@
+"""The servers: a name server, a broker, and both in one process."""

@@ -1,0 +1,1 @@
+"""The broker: one module per responsibility, joined in `app`."""

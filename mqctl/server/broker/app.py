@@ -1,0 +1,154 @@
+"""The broker put together: what it consists of, how it starts, what it does by the clock, how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+import psutil
+
+from mqctl.remoting.connection import Connection
+from mqctl.server.broker.acks import Acks
+from mqctl.server.broker.admin_broker import BrokerAdmin
+from mqctl.server.broker.admin_topics import TopicAdmin
+from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.groups import Groups
+from mqctl.server.broker.membership import Membership
+from mqctl.server.broker.offsets import ConsumerOffsets
+from mqctl.server.broker.positions import Positions
+from mqctl.server.broker.pull import Pulling
+from mqctl.server.broker.register import Registration
+from mqctl.server.broker.send import Sending
+from mqctl.server.broker.stats import SAMPLE_SECONDS, BrokerStats
+from mqctl.server.broker.topics import Topics
+from mqctl.server.loop import RemotingServer
+from mqctl.store.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+# Clients with the "VIP channel" on, and Java slaves, use this port instead of the main one.
+VIP_PORT_DISTANCE: Final = 2
+
+CLIENT_SCAN_SECONDS: Final = 10.0
+QUEUE_FLUSH_SECONDS: Final = 5.0
+# How many queues are flushed before other work gets its turn.
+QUEUE_FLUSH_SLICE: Final = 64
+NEXT_FILE_SECONDS: Final = 1.0
+
+
+class Broker:
+    """Loop only."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.stats = BrokerStats()
+        self.topics = Topics(config)
+        self.groups = Groups(config)
+        self.offsets = ConsumerOffsets(config)
+        self.store = MessageStore(config.store_config(), (config.broker_ip1, config.listen_port))
+        self.acks = Acks(self.store)
+        self.membership = Membership(config, self.topics, self.groups)
+        self.registration = Registration(config, self.topics)
+        in_memory = psutil.virtual_memory().total * config.access_message_in_memory_max_ratio // 100
+        self.pulling = Pulling(
+            config,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.membership.clients,
+            self.store,
+            self.acks,
+            self.stats,
+            in_memory,
+        )
+        self.sending = Sending(config, self.topics, self.store, self.acks, self.stats, self._spawn)
+        self.server = RemotingServer(
+            {
+                **self.sending.handlers(),
+                **self.pulling.handlers(),
+                **self.membership.handlers(),
+                **Positions(self.offsets, self.store, in_memory).handlers(),
+                **TopicAdmin(config, self.topics, self.store, self.registration).handlers(),
+                **BrokerAdmin(config, self.store, self.stats).handlers(),
+            },
+            on_close=self._client_gone,
+        )
+
+    # -- start --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises ConfigError or StoreError when the broker cannot run as configured."""
+        self.topics.load()
+        self.groups.load()
+        self.offsets.load()
+        self.store.open()
+        self.topics.save()
+        self.topics.on_change = self.registration.topics_changed
+        self.acks.on_grown = self.pulling.on_grown
+        config = self.config
+        await self.server.listen(config.bind_address, config.listen_port)
+        await self.server.listen(config.bind_address, config.listen_port - VIP_PORT_DISTANCE)
+        await self.registration.register_all()
+        self._start_clockwork()
+        # What exists now stays: the collector need not look at it again, nor run for every few hundred
+        # requests, whose objects reference counting frees anyway.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 50, 100)
+
+    def _start_clockwork(self) -> None:
+        self.server.spawn(self.registration.run())
+        self._every(self.config.flush_consumer_offset_interval / 1000, self.offsets.save_soon)
+        self._every(CLIENT_SCAN_SECONDS, self.membership.clients.expire)
+        self._every(SAMPLE_SECONDS, self.stats.sample)
+        self.server.spawn(self._flush_queues())
+        self.server.spawn(self._prepare_files())
+
+    def _every(self, seconds: float, action: Callable[[], object]) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                try:
+                    action()
+                except Exception:
+                    log.exception("periodic task failed")
+
+        self.server.spawn(repeat())
+
+    async def _flush_queues(self) -> None:
+        while True:
+            await asyncio.sleep(QUEUE_FLUSH_SECONDS)
+            while self.store.flush_queues(QUEUE_FLUSH_SLICE):
+                await asyncio.sleep(0)
+
+    async def _prepare_files(self) -> None:
+        while True:
+            try:
+                self.store.log.prepare_next_file()
+            except Exception as error:
+                log.error("cannot create the next commit log file: %s", error)
+            await asyncio.sleep(NEXT_FILE_SECONDS)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self.server.spawn(work)
+
+    def _client_gone(self, connection: Connection) -> None:
+        self.membership.clients.drop(connection)
+
+    # -- stop ---------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Clients are sent away first; then everything goes to disk."""
+        await self.registration.unregister()
+        self.pulling.long_polls.release_all()
+        await self.server.stop()
+        await self.registration.close()
+        if self.store.has_pending:
+            self.acks.commit()
+        self.topics.save()
+        self.groups.save()
+        self.offsets.save()
+        self.store.close()

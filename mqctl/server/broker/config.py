@@ -1,0 +1,116 @@
+"""The broker's configuration: RocketMQ's keys, names and defaults, for what this broker has."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct, field
+
+from mqctl.store.consumequeue import ENTRY_SIZE
+from mqctl.store.store import StoreConfig
+
+# Never settable over the wire: what names a path, an address or a command, and what cannot change while
+# the broker runs. Remote code executions of the past (CVE-2023-33246) came in through such keys.
+PROTECTED_KEYS: Final = frozenset(
+    {
+        "brokerName",
+        "brokerClusterName",
+        "brokerId",
+        "brokerIP1",
+        "bindAddress",
+        "listenPort",
+        "namesrvAddr",
+        "storePathRootDir",
+        "storePathCommitLog",
+        "mappedFileSizeCommitLog",
+        "mappedFileSizeConsumeQueue",
+    }
+)
+
+
+class BrokerConfig(Struct, rename="camel", kw_only=True):
+    broker_name: str = ""
+    broker_cluster_name: str = "DefaultCluster"
+    broker_id: int = 0
+    broker_ip1: str = field(name="brokerIP1", default="")
+    bind_address: str = "0.0.0.0"
+    listen_port: int = 10911
+    namesrv_addr: str = ""
+
+    store_path_root_dir: str = "~/store"
+    store_path_commit_log: str = ""
+    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: int = 300_000 * ENTRY_SIZE
+
+    broker_permission: int = 6
+    default_topic_queue_nums: int = 8
+    auto_create_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    trace_topic_enable: bool = False
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+
+    max_message_size: int = 4 * 1024 * 1024
+    start_accept_send_request_time_stamp: int = 0
+    reject_transaction_message: bool = False
+
+    long_polling_enable: bool = True
+    short_polling_time_mills: int = 1000
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_disk: int = 64 * 1024
+    max_transfer_count_on_message_in_disk: int = 8
+    access_message_in_memory_max_ratio: int = 40
+
+    notify_consumer_ids_changed_enable: bool = True
+    flush_consumer_offset_interval: int = 5000
+    register_name_server_period: int = 30_000
+    register_broker_timeout_mills: int = 6000
+    force_register: bool = True
+    compressed_register: bool = False
+
+    def __post_init__(self) -> None:
+        self.broker_name = self.broker_name or socket.gethostname()
+        self.broker_ip1 = self.broker_ip1 or local_address()
+        self.store_path_commit_log = self.store_path_commit_log or str(Path(self.store_path_root_dir) / "commitlog")
+        # Java rounds up as well, so that no entry lies across two files.
+        self.mapped_file_size_consume_queue += -self.mapped_file_size_consume_queue % ENTRY_SIZE
+
+    @property
+    def address(self) -> str:
+        """What name servers and clients are told."""
+        host = f"[{self.broker_ip1}]" if ":" in self.broker_ip1 else self.broker_ip1
+        return f"{host}:{self.listen_port}"
+
+    @property
+    def ha_address(self) -> str:
+        """Java derives the replication port like this, whatever haListenPort says."""
+        return f"{self.broker_ip1}:{self.listen_port + 1}"
+
+    @property
+    def root(self) -> Path:
+        return Path(self.store_path_root_dir).expanduser()
+
+    def store_config(self) -> StoreConfig:
+        return StoreConfig(
+            root=self.root,
+            commitlog_dir=Path(self.store_path_commit_log).expanduser(),
+            commitlog_file_size=self.mapped_file_size_commit_log,
+            queue_file_size=self.mapped_file_size_consume_queue,
+        )
+
+
+def local_address() -> str:
+    """The address other hosts reach this one by: the one the kernel would route outward from. Nothing is
+    sent; connecting a datagram socket only chooses a route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("198.51.100.1", 9))  # a documentation address: never a real host
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"

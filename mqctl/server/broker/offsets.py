@@ -1,0 +1,74 @@
+"""How far each consumer group has read each queue, kept in config/consumerOffset.json."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import ConsumerOffsetTable
+from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.configfile import ConfigFile
+
+# Neither a topic nor a group name may contain it, so it separates them in the file's keys.
+KEY_SEPARATOR = "@"
+
+
+class ConsumerOffsets:
+    """Loop only. Offsets are taken as given, backwards too: a reset is a commit of a smaller number."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._table: dict[str, dict[int, int]] = {}
+        self._file = ConfigFile(config.root / "config" / "consumerOffset.json", self._encode)
+        self._changed = False
+
+    def load(self) -> None:
+        stored = self._file.load(lambda data: bodies.decode(ConsumerOffsetTable, data))
+        if stored is not None:
+            self._table = stored.offset_table
+
+    def save(self) -> None:
+        self._file.save_now()
+
+    def save_soon(self) -> asyncio.Future[None] | None:
+        """Starts a write if anything changed since the last one."""
+        if not self._changed:
+            return None
+        self._changed = False
+        return self._file.save_soon()
+
+    def _encode(self) -> bytes:
+        return msgspec.json.format(self.encode_table(), indent=2)
+
+    def encode_table(self) -> bytes:
+        return msgspec.json.encode({"offsetTable": self._table})
+
+    def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
+        self._table.setdefault(f"{topic}{KEY_SEPARATOR}{group}", {})[queue_id] = queue_offset
+        self._changed = True
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        queues = self._table.get(f"{topic}{KEY_SEPARATOR}{group}")
+        return None if queues is None else queues.get(queue_id)
+
+    def of_group(self, group: str) -> Iterator[tuple[str, dict[int, int]]]:
+        """(topic, offsets by queue) of every topic the group has read."""
+        for key, queues in self._table.items():
+            topic, _, owner = key.partition(KEY_SEPARATOR)
+            if owner == group:
+                yield topic, queues
+
+    def forget_group(self, group: str) -> None:
+        self._forget(lambda topic, owner: owner == group)
+
+    def forget_topic(self, topic: str) -> None:
+        self._forget(lambda name, owner: name == topic)
+
+    def _forget(self, matches: Callable[[str, str], bool]) -> None:
+        for key in list(self._table):
+            topic, _, group = key.partition(KEY_SEPARATOR)
+            if matches(topic, group):
+                del self._table[key]
+                self._changed = True

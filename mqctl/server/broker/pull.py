@@ -1,0 +1,264 @@
+"""Handing messages out: PULL_MESSAGE, and LITE_PULL_MESSAGE of 5.x clients, which is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from mqctl.errors import RequestFailed
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import MessageQueue, OffsetMovedEvent, SubscriptionData, SubscriptionGroupConfig
+from mqctl.remoting.codes import RequestCode, ResponseCode
+from mqctl.remoting.command import Command
+from mqctl.remoting.connection import Connection
+from mqctl.remoting.headers import PullMessageHeader
+from mqctl.server.broker.acks import Acks
+from mqctl.server.broker.clients import Clients
+from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.groups import Groups
+from mqctl.server.broker.longpoll import LongPolls, ParkedPull
+from mqctl.server.broker.offsets import ConsumerOffsets
+from mqctl.server.broker.stats import BrokerStats
+from mqctl.server.broker.topics import OFFSET_MOVED_EVENT, PERM_READ, Topics
+from mqctl.server.loop import HandlerTable
+from mqctl.store.consumequeue import ConsumeQueue
+from mqctl.store.fetch import Fetched, FetchStatus, Limits, fetch
+from mqctl.store.javahash import java_hash
+from mqctl.store.properties import KEYS, TAGS, format_properties
+from mqctl.store.store import MessageStore, NewMessage
+
+FLAG_COMMIT_OFFSET: Final = 1
+FLAG_SUSPEND: Final = 2
+FLAG_SUBSCRIPTION: Final = 4
+
+MATCH_ALL: Final = "*"
+
+_CODES: Final = {
+    FetchStatus.FOUND: ResponseCode.SUCCESS,
+    FetchStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    FetchStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    FetchStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    FetchStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    FetchStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    FetchStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+def response_code(fetched: Fetched, asked_offset: int) -> ResponseCode:
+    """An empty queue has nothing at offset 0, and no other offset at all."""
+    if fetched.status in (FetchStatus.NO_MESSAGE_IN_QUEUE, FetchStatus.NO_MATCHED_LOGIC_QUEUE):
+        return ResponseCode.PULL_NOT_FOUND if asked_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+    return _CODES[fetched.status]
+
+
+def tag_codes(subscription: SubscriptionData) -> frozenset[int] | None:
+    """The hashes to look for in the consume queue; None when every message is wanted."""
+    if subscription.sub_string in ("", MATCH_ALL):
+        return None
+    return frozenset(subscription.code_set)
+
+
+def parse_tags(topic: str, expression: str | None) -> SubscriptionData:
+    """A subscription as clients write it: tags separated by `||`, or `*`. Raises ValueError."""
+    text = (expression or "").strip()
+    if text in ("", MATCH_ALL):
+        return SubscriptionData(topic=topic, sub_string=MATCH_ALL)
+    tags = [tag.strip() for tag in text.split("||") if tag.strip()]
+    if not tags:
+        raise ValueError(f"the subscription {text!r} names no tag")
+    return SubscriptionData(topic=topic, sub_string=text, tags_set=set(tags), code_set={java_hash(tag) for tag in tags})
+
+
+class Pulling:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        clients: Clients,
+        store: MessageStore,
+        acks: Acks,
+        stats: BrokerStats,
+        in_memory_bytes: int,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._store = store
+        self._acks = acks
+        self._stats = stats
+        self._in_memory_bytes = in_memory_bytes
+        self.long_polls = LongPolls(self._retry)
+
+    def handlers(self) -> HandlerTable:
+        return {
+            RequestCode.PULL_MESSAGE: (PullMessageHeader, self.on_pull),
+            RequestCode.LITE_PULL_MESSAGE: (PullMessageHeader, self.on_pull),
+        }
+
+    def on_grown(self, queues: Iterable[ConsumeQueue]) -> None:
+        for queue in queues:
+            self.long_polls.wake(queue.topic, queue.queue_id)
+
+    def on_pull(self, connection: Connection, request: Command, header: PullMessageHeader) -> Command | None:
+        group = self._groups.find(header.consumer_group)
+        self._check(header, group)
+        codes = tag_codes(self._subscription(header, group))
+        fetched = self._fetch(header, header.queue_offset, codes)
+        if header.sys_flag & FLAG_COMMIT_OFFSET:
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        code = response_code(fetched, header.queue_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & FLAG_SUSPEND:
+            self._park(connection, request, header, codes, fetched)
+            return None
+        return self._answer(request, header, code, fetched)
+
+    # -- checks -------------------------------------------------------------------------------------
+
+    def _check(self, header: PullMessageHeader, group: SubscriptionGroupConfig) -> None:
+        if not self._config.broker_permission & PERM_READ:
+            raise RequestFailed(ResponseCode.NO_PERMISSION, "pulling from this broker is forbidden")
+        if not group.consume_enable:
+            raise RequestFailed(ResponseCode.NO_PERMISSION, f"the consumer group {group.group_name!r} may not consume")
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestFailed(ResponseCode.TOPIC_NOT_EXIST, f"the topic {header.topic!r} does not exist")
+        if not topic.perm & PERM_READ:
+            raise RequestFailed(ResponseCode.NO_PERMISSION, f"pulling from topic {header.topic!r} is forbidden")
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise RequestFailed(
+                ResponseCode.SYSTEM_ERROR,
+                f"queue {header.queue_id} of topic {header.topic!r} does not exist: it has "
+                f"{topic.read_queue_nums} read queues",
+            )
+
+    def _subscription(self, header: PullMessageHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
+        if header.expression_type not in (None, "", "TAG"):
+            raise RequestFailed(
+                ResponseCode.SYSTEM_ERROR,
+                f"this broker does not filter by {header.expression_type} (enablePropertyFilter is off)",
+            )
+        if header.sys_flag & FLAG_SUBSCRIPTION:
+            try:
+                return parse_tags(header.topic, header.subscription)
+            except ValueError as error:
+                raise RequestFailed(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+        members = self._clients.consumers.get(header.consumer_group)
+        if members is None:
+            raise RequestFailed(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"no consumer of group {header.consumer_group!r} has sent a heartbeat to this broker",
+            )
+        if members.message_model == "BROADCASTING" and not group.consume_broadcast_enable:
+            raise RequestFailed(
+                ResponseCode.NO_PERMISSION, f"the consumer group {group.group_name!r} may not broadcast"
+            )
+        subscription = members.subscriptions.get(header.topic)
+        if subscription is None:
+            raise RequestFailed(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer group {header.consumer_group!r} does not subscribe to {header.topic!r}",
+            )
+        if subscription.sub_version < header.sub_version:
+            raise RequestFailed(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                f"the subscription of group {header.consumer_group!r} to {header.topic!r} is not the latest",
+            )
+        return subscription
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def _fetch(self, header: PullMessageHeader, queue_offset: int, codes: frozenset[int] | None) -> Fetched:
+        limits = self._limits(header, queue_offset)
+        return fetch(self._store, header.topic, header.queue_id, queue_offset, limits, codes)
+
+    def _limits(self, header: PullMessageHeader, queue_offset: int) -> Limits:
+        """Less from the disk than from memory, so that a consumer far behind does not evict what others
+        are reading."""
+        config = self._config
+        queue = self._store.queues.get((header.topic, header.queue_id))
+        entry = queue.entry(queue_offset) if queue is not None else None
+        if entry is not None and self._store.log.end - entry[0] > self._in_memory_bytes:
+            count = config.max_transfer_count_on_message_in_disk
+            size = config.max_transfer_bytes_on_message_in_disk
+        else:
+            count = config.max_transfer_count_on_message_in_memory
+            size = config.max_transfer_bytes_on_message_in_memory
+        if header.max_msg_bytes is not None and header.max_msg_bytes > 0:
+            size = min(size, header.max_msg_bytes)
+        return Limits(max(1, min(count, header.max_msg_nums)), size)
+
+    # -- answering ----------------------------------------------------------------------------------
+
+    def _park(
+        self,
+        connection: Connection,
+        request: Command,
+        header: PullMessageHeader,
+        codes: frozenset[int] | None,
+        fetched: Fetched,
+    ) -> None:
+        config = self._config
+        hold = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        self.long_polls.park(ParkedPull(connection, request, header, codes, fetched.next_offset), hold)
+
+    def _retry(self, pull: ParkedPull, last: bool) -> bool:
+        fetched = self._fetch(pull.header, pull.queue_offset, pull.tag_codes)
+        code = response_code(fetched, pull.queue_offset)
+        pull.queue_offset = fetched.next_offset
+        if not last and code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+            return False
+        if code == ResponseCode.PULL_NOT_FOUND and pull.queue_offset != pull.header.queue_offset:
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY  # the client must go on behind what was passed over
+        pull.connection.send(self._answer(pull.request, pull.header, code, fetched))
+        return True
+
+    def _answer(self, request: Command, header: PullMessageHeader, code: ResponseCode, fetched: Fetched) -> Command:
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            self._record_moved_offset(header, fetched)
+        if fetched.found:
+            self._stats.get_found.total += 1
+            self._stats.transferred.total += fetched.found
+        else:
+            self._stats.get_miss.total += 1
+        return request.reply(
+            code,
+            ext={
+                "suggestWhichBrokerId": "0",
+                "nextBeginOffset": str(fetched.next_offset),
+                "minOffset": str(fetched.min_offset),
+                "maxOffset": str(fetched.max_offset),
+            },
+            body=fetched.records,
+            remark=fetched.status.name,
+        )
+
+    def _record_moved_offset(self, header: PullMessageHeader, fetched: Fetched) -> None:
+        """Apache's broker leaves a message about every offset it had to correct; monitors read them."""
+        group = header.consumer_group
+        queue = MessageQueue(topic=header.topic, broker_name=self._config.broker_name, queue_id=header.queue_id)
+        event = OffsetMovedEvent(
+            consumer_group=group,
+            message_queue=queue,
+            offset_request=header.queue_offset,
+            offset_new=fetched.next_offset,
+        )
+        properties = format_properties({KEYS: group, TAGS: group, "DELAY": "0"}).encode()
+        now = self._store.now_ms()
+        self._store.put(
+            NewMessage(
+                OFFSET_MOVED_EVENT,
+                0,
+                bodies.encode(event),
+                properties,
+                java_hash(group),
+                0,
+                0,
+                now,
+                self._store.store_host,
+            )
+        )
+        self._acks.schedule()

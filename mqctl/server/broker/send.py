@@ -1,0 +1,212 @@
+"""Taking messages: SEND_MESSAGE in its three forms."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from mqctl.errors import RequestFailed, StoreError
+from mqctl.remoting.bodies import TopicConfig
+from mqctl.remoting.codes import RequestCode, ResponseCode
+from mqctl.remoting.command import ONEWAY_FLAG, Command
+from mqctl.remoting.connection import Connection
+from mqctl.remoting.headers import SendMessageHeader, send_header
+from mqctl.remoting.message import decode_batch
+from mqctl.server.broker.acks import Acks
+from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.stats import BrokerStats
+from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, check_topic_name
+from mqctl.server.loop import HandlerTable, failure
+from mqctl.store import record
+from mqctl.store.javahash import java_hash
+from mqctl.store.properties import CLUSTER, TAGS, UNIQ_KEY, WAIT, format_properties, parse_properties
+from mqctl.store.store import MessageStore, NewMessage
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Sending:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        store: MessageStore,
+        acks: Acks,
+        stats: BrokerStats,
+        spawn: Spawn,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._store = store
+        self._acks = acks
+        self._stats = stats
+        self._spawn = spawn
+        self._msg_id_prefix = store.store_host.hex().upper()
+
+    def handlers(self) -> HandlerTable:
+        return {
+            RequestCode.SEND_MESSAGE: (None, self.on_send),
+            RequestCode.SEND_MESSAGE_V2: (None, self.on_send),
+            RequestCode.SEND_BATCH_MESSAGE: (None, self.on_send),
+        }
+
+    def on_send(self, connection: Connection, request: Command, _: None) -> Command | None:
+        """Answers through `acks`, once the message is in the log; errors are answered at once."""
+        header = send_header(request)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            self._spawn(self._create_and_send(connection, request, header))
+            return None
+        self._check(header, topic)
+        queue_id = header.queue_id if header.queue_id >= 0 else random.randrange(topic.write_queue_nums)
+        born_host = connection.attachment
+        if born_host is None:
+            born_host = connection.attachment = record.pack_host(*connection.peer)
+        if header.batch:
+            ext = self._put_batch(request.body, header, queue_id, born_host)
+        else:
+            ext = self._put_one(request.body, header, queue_id, born_host)
+        if request.flag & ONEWAY_FLAG:
+            self._acks.schedule()
+        else:
+            self._acks.answer_when_written(connection, request.reply(ext=ext))
+        return None
+
+    async def _create_and_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> None:
+        """The first message of a topic waits until the topic is on disk: after a crash it would otherwise
+        be in the log and yet belong to a topic that nobody knows."""
+        try:
+            self._check_name(header.topic)
+            saved = self._topics.create_on_send(header.topic, header.default_topic, header.default_topic_queue_nums)
+            if saved is None:
+                raise RequestFailed(
+                    ResponseCode.TOPIC_NOT_EXIST,
+                    f"the topic {header.topic!r} does not exist; create it with "
+                    f"'mqctl topic update {header.topic}', or let the broker do so with autoCreateTopicEnable",
+                )
+            await asyncio.shield(saved)
+            answer = self.on_send(connection, request, None)
+        except Exception as error:
+            answer = failure(connection, request, error)
+        if answer is not None and not request.is_oneway:
+            connection.send(answer)
+
+    # -- checks -------------------------------------------------------------------------------------
+
+    def _check_name(self, topic: str) -> None:
+        check_topic_name(topic)
+        if topic in NOT_FOR_CLIENTS:
+            raise RequestFailed(
+                ResponseCode.NO_PERMISSION,
+                f"the topic {topic!r} belongs to the broker: sending to it is forbidden",
+            )
+
+    def _check(self, header: SendMessageHeader, topic: TopicConfig) -> None:
+        """Raises RequestFailed. Apache's 4.9.7 broker stores messages for a topic without write
+        permission, counting on clients to look at the route; here the permission holds for everybody."""
+        config = self._config
+        if config.start_accept_send_request_time_stamp > time.time() * 1000:
+            raise RequestFailed(ResponseCode.SYSTEM_ERROR, "this broker does not accept messages yet")
+        if topic.topic_name in NOT_FOR_CLIENTS:
+            self._check_name(topic.topic_name)
+        if not topic.perm & config.broker_permission & PERM_WRITE:
+            raise RequestFailed(
+                ResponseCode.NO_PERMISSION,
+                f"sending to topic {topic.topic_name!r} on this broker is forbidden",
+            )
+        if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+            raise RequestFailed(
+                ResponseCode.SYSTEM_ERROR,
+                f"queue {header.queue_id} of topic {topic.topic_name!r} does not exist: it has "
+                f"{topic.write_queue_nums} write and {topic.read_queue_nums} read queues",
+            )
+
+    def _check_sizes(self, body: bytes, properties: bytes) -> None:
+        if len(body) > self._config.max_message_size:
+            raise RequestFailed(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the message body has {len(body)} bytes, at most {self._config.max_message_size} are allowed",
+            )
+        if len(properties) > record.MAX_PROPERTIES:
+            raise RequestFailed(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the message properties have {len(properties)} bytes, at most {record.MAX_PROPERTIES} fit",
+            )
+
+    # -- storing ------------------------------------------------------------------------------------
+
+    def _put_one(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
+        properties = parse_properties(header.properties)
+        message = self._message(body, header.flag, properties, header, queue_id, born_host)
+        try:
+            appended = self._store.put(message)
+        except StoreError as error:
+            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, error.message) from None
+        return self._ext(f"{self._msg_id_prefix}{appended.phys_offset:016X}", queue_id, appended.queue_offset)
+
+    def _put_batch(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
+        """Each message keeps its own properties and gets the batch's. 5.x clients put a UNIQ_KEY of the
+        batch itself among the latter: it must not replace the messages' own."""
+        self._check_sizes(body, b"")
+        shared = parse_properties(header.properties)
+        shared.pop(UNIQ_KEY, None)
+        if header.sys_flag & record.SYS_TRANSACTION_MASK:
+            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction")
+        messages = [
+            self._message(
+                item.body,
+                item.flag,
+                parse_properties(item.properties.decode()) | shared,
+                header,
+                queue_id,
+                born_host,
+            )
+            for item in decode_batch(body)
+        ]
+        if not messages:
+            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
+        try:
+            appended = self._store.put_batch(messages)
+        except StoreError as error:
+            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, error.message) from None
+        ids = ",".join(f"{self._msg_id_prefix}{item.phys_offset:016X}" for item in appended)
+        return self._ext(ids, queue_id, appended[0].queue_offset)
+
+    def _message(
+        self,
+        body: bytes,
+        flag: int,
+        properties: dict[str, str],
+        header: SendMessageHeader,
+        queue_id: int,
+        born_host: bytes,
+    ) -> NewMessage:
+        properties.pop(WAIT, None)  # an instruction for this broker, not a part of the message
+        properties[CLUSTER] = self._config.broker_cluster_name
+        text = format_properties(properties).encode()
+        self._check_sizes(body, text)
+        tags = properties.get(TAGS)
+        return NewMessage(
+            header.topic,
+            queue_id,
+            body,
+            text,
+            java_hash(tags) if tags else 0,
+            flag,
+            header.sys_flag,
+            header.born_timestamp,
+            born_host,
+            header.reconsume_times,
+        )
+
+    def _ext(self, msg_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
+        return {
+            "msgId": msg_id,
+            "queueId": str(queue_id),
+            "queueOffset": str(queue_offset),
+            "MSG_REGION": self._config.region_id,
+            "TRACE_ON": "true" if self._config.trace_on else "false",
+        }

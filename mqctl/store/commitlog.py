@@ -1,0 +1,107 @@
+"""The commit log: every message of every topic, one after the other, in the order of arrival.
+
+Appending has two steps. `append` gives a record its place and keeps its bytes in memory; `write` brings
+all that was appended since the last time to the file with one system call. Only what is written may be
+acknowledged or read; if writing fails the places are given back, as if nothing had been appended.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mqctl.errors import StoreError
+from mqctl.store import record
+from mqctl.store.files import FileHandles, Segments
+
+
+class CommitLog:
+    """Owned by one thread. `end` is the end of what is written, `next_offset` of what is appended."""
+
+    def __init__(self, directory: Path, file_size: int) -> None:
+        # The log has few files and all of them may be read at any time: none is ever closed early.
+        self._handles = FileHandles(limit=1 << 20)
+        self.segments = Segments(directory, file_size, self._handles)
+        self.end = 0
+        self.next_offset = 0
+        self._file_end = 0
+        self._runs: list[tuple[int, list[bytes]]] = []
+
+    @property
+    def begin(self) -> int:
+        return self.segments.begin
+
+    def open_at(self, end: int) -> None:
+        """Appending continues at `end`, which recovery has found to be the end of the sound records."""
+        self.end = self.next_offset = end
+        self._file_end = self.segments.start_of(end) + self.segments.file_size
+        self._runs = []
+
+    def place(self, size: int) -> int:
+        """The offset where a record of `size` bytes will go. Rolls over to the next file if it must."""
+        if self.next_offset + size + record.BLANK.size > self._file_end:
+            self._roll(size)
+        return self.next_offset
+
+    def append(self, data: bytes) -> None:
+        """Takes records whose place was asked for just before."""
+        if not self._runs:
+            self._runs.append((self.next_offset, []))
+        self._runs[-1][1].append(data)
+        self.next_offset += len(data)
+
+    def _roll(self, size: int) -> None:
+        if size + record.BLANK.size > self.segments.file_size:
+            raise StoreError(f"a record of {size} bytes does not fit into a file of {self.segments.file_size}")
+        blank = record.BLANK.pack(self._file_end - self.next_offset, record.MAGIC_BLANK)
+        self.append(blank)
+        self.next_offset = self._file_end
+        self._file_end += self.segments.file_size
+        self._runs.append((self.next_offset, []))
+
+    def write(self) -> None:
+        """Brings what was appended to the file. On StoreError nothing of it counts as appended."""
+        runs, self._runs = self._runs, []
+        try:
+            for offset, pieces in runs:
+                if pieces:
+                    self.segments.write(offset, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        except StoreError:
+            self.open_at(self.end)
+            raise
+        self.end = self.next_offset
+
+    def prepare_next_file(self) -> None:
+        """Creates the file after the current one, so that no send waits for it. Any thread may call this
+        when it is the only caller."""
+        following = self.segments.start_of(self.end) + self.segments.file_size
+        if not self.segments.has(following):
+            self.segments.create(following)
+
+    def read(self, phys_offset: int, size: int) -> bytes | None:
+        """The bytes of records that the caller knows to be there (their place comes from a consume queue);
+        None when they are not: deleted, or not written yet."""
+        if phys_offset + size > self.end:
+            return None
+        data = self.segments.read(phys_offset, size)
+        return data if len(data) == size else None
+
+    def read_record(self, phys_offset: int) -> bytes | None:
+        """The whole record that starts at `phys_offset`, None where none does. The offset may come from a
+        peer, so magic, size and the record's own idea of its place are checked before it is believed."""
+        if not self.begin <= phys_offset < self.end:
+            return None
+        head = self.segments.read(phys_offset, record.MIN_RECORD)
+        if not record.is_head_at(head, phys_offset):
+            return None
+        return self.read(phys_offset, record.size_of(head))
+
+    def store_timestamp(self, phys_offset: int) -> int | None:
+        """When the record at this place was stored."""
+        head = self.segments.read(phys_offset, record.TIMESTAMP_HEAD)
+        return record.store_timestamp_of(head) if record.is_head_at(head, phys_offset) else None
+
+    def close(self) -> None:
+        """A clean stop removes the file that was created ahead, as Java does."""
+        for start in [s for s in self.segments.starts if s > self.end]:
+            self.segments.remove(start)
+        self._handles.close()

@@ -1,0 +1,167 @@
+"""A consume queue: for one queue of one topic, where each message lies in the commit log.
+
+    log offset   8   where the record is
+    record size  4
+    tags code    8   Java hash of the tag (sign-extended), or a delivery time in the schedule topic
+
+Entry n is at byte 20 * n of the sequence of files. The queue is derived data: the log alone can rebuild it.
+New entries therefore stay in memory for a while (the tail) and reach the file in larger pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from mqctl.store.files import FileHandles, Segments
+
+ENTRY: Final = Struct(">qiq")
+ENTRY_SIZE: Final = ENTRY.size
+
+# The tail goes to the file when it has this many entries: often enough that a crash leaves little to
+# rebuild, rarely enough that a busy queue costs one system call per hundred messages.
+TAIL_ENTRIES: Final = 128
+
+
+class ConsumeQueue:
+    """Owned by one thread. Offsets count entries.
+
+    `next_offset` is what the next append to the log will get; `max_offset` is the end of what is written
+    there, so of what consumers may see. They differ only between append and write.
+    """
+
+    __slots__ = (
+        "_segments",
+        "_tail",
+        "_tail_start",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+        "topic_bytes",
+    )
+
+    def __init__(self, root: Path, topic: str, queue_id: int, file_size: int, handles: FileHandles) -> None:
+        self.topic = topic
+        self.topic_bytes = topic.encode()
+        self.queue_id = queue_id
+        self._segments = Segments(root / topic / str(queue_id), file_size, handles)
+        self._tail = bytearray()
+        self._tail_start = 0
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def append(self, phys_offset: int, size: int, tags_code: int) -> None:
+        self._tail += ENTRY.pack(phys_offset, size, tags_code)
+        self.max_offset += 1
+
+    @property
+    def wants_flush(self) -> bool:
+        return len(self._tail) >= TAIL_ENTRIES * ENTRY_SIZE
+
+    @property
+    def is_dirty(self) -> bool:
+        return bool(self._tail)
+
+    def flush(self) -> None:
+        """Writes the tail to its file. On StoreError the tail stays, and nothing is lost."""
+        file_entries = self._segments.file_size // ENTRY_SIZE
+        while self._tail:
+            room = file_entries - self._tail_start % file_entries
+            piece = self._tail[: room * ENTRY_SIZE]
+            self._segments.write(self._tail_start * ENTRY_SIZE, piece)
+            del self._tail[: len(piece)]
+            self._tail_start += len(piece) // ENTRY_SIZE
+
+    def truncate(self, max_offset: int) -> None:
+        """Forgets entries from `max_offset` on, in memory and on disk."""
+        self.flush()
+        for start in [s for s in self._segments.starts if s >= max_offset * ENTRY_SIZE and s > self._segments.begin]:
+            self._segments.remove(start)
+        if self._segments.starts and max_offset < self.max_offset:
+            # Zeros mark the end for whoever reads the file next.
+            stop = min(self.max_offset * ENTRY_SIZE, self._segments.end)
+            self._segments.write(max_offset * ENTRY_SIZE, bytes(stop - max_offset * ENTRY_SIZE))
+        self._set_end(max_offset)
+
+    def start_at(self, queue_offset: int) -> None:
+        """An empty queue whose first message has a later offset (its older entries were deleted with the
+        log) starts there. Entries before it in the same file are marked as Java marks them."""
+        file_entries = self._segments.file_size // ENTRY_SIZE
+        first = queue_offset - queue_offset % file_entries
+        filler = ENTRY.pack(0, 0x7FFFFFFF, 0) * (queue_offset - first)
+        if filler:
+            self._segments.write(first * ENTRY_SIZE, filler)
+        self.min_offset = queue_offset
+        self._set_end(queue_offset)
+
+    def _set_end(self, max_offset: int) -> None:
+        self.max_offset = self.next_offset = self._tail_start = max_offset
+
+    def destroy(self) -> None:
+        """Deletes the files. The queue object must not be used afterwards."""
+        for start in list(self._segments.starts):
+            self._segments.remove(start)
+
+    # -- reading ------------------------------------------------------------------------------------
+
+    def read(self, queue_offset: int, count: int) -> bytes:
+        """Up to `count` entries from `queue_offset`, back to back: fewer at a file's end, none past the
+        queue's end."""
+        count = min(count, self.max_offset - queue_offset)
+        if count <= 0:
+            return b""
+        if queue_offset >= self._tail_start:
+            begin = (queue_offset - self._tail_start) * ENTRY_SIZE
+            return bytes(self._tail[begin : begin + count * ENTRY_SIZE])
+        count = min(count, self._tail_start - queue_offset)
+        return self._segments.read(queue_offset * ENTRY_SIZE, count * ENTRY_SIZE)
+
+    def entry(self, queue_offset: int) -> tuple[int, int, int] | None:
+        """(log offset, size, tags code), None where there is no such entry."""
+        data = self.read(queue_offset, 1) if queue_offset >= self.min_offset else b""
+        return ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
+
+    def next_file_offset(self, queue_offset: int) -> int:
+        """The first entry of the file after the one that should hold `queue_offset`."""
+        file_entries = self._segments.file_size // ENTRY_SIZE
+        return queue_offset - queue_offset % file_entries + file_entries
+
+    # -- loading ------------------------------------------------------------------------------------
+
+    def load(self, log_begin: int) -> None:
+        """Finds the end in the last file and the first entry whose record still exists."""
+        self._segments.load()
+        if not self._segments.starts:
+            return
+        last = self._segments.starts[-1] // ENTRY_SIZE
+        self._set_end(last + self._segments.file_size // ENTRY_SIZE)
+        self._set_end(self._first(last, self.max_offset, lambda entry: entry[1] <= 0))
+        first = self._segments.begin // ENTRY_SIZE
+        self.min_offset = self._first(first, self.max_offset, lambda entry: entry[0] >= log_begin)
+        self._skip_filler()
+
+    def _first(self, low: int, high: int, wanted: Callable[[tuple[int, int, int]], bool]) -> int:
+        """Binary search for the first entry in [low, high) that is wanted; `high` if none is."""
+        while low < high:
+            middle = (low + high) // 2
+            data = self._segments.read(middle * ENTRY_SIZE, ENTRY_SIZE)
+            if len(data) < ENTRY_SIZE or wanted(ENTRY.unpack(data)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _skip_filler(self) -> None:
+        self.min_offset = self._first(self.min_offset, self.max_offset, lambda entry: entry[:2] != (0, 0x7FFFFFFF))
+
+    def end_of_log(self) -> int:
+        """Where the record of the last entry ends; 0 for an empty queue."""
+        last = self.entry(self.max_offset - 1)
+        return last[0] + last[1] if last else 0

@@ -1,0 +1,162 @@
+"""Reading a queue: which records a pull at some offset gets, and where the next pull begins.
+
+The statuses and their rules are those of GetMessageStatus in Apache's store; consumers depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from mqctl.store.commitlog import CommitLog
+from mqctl.store.consumequeue import ENTRY, ConsumeQueue
+from mqctl.store.store import MessageStore
+
+# A filter that matches little must not scan a whole queue in one go: at least this many entries are looked
+# at per pull, as in Apache's store (16,000 bytes of 20-byte entries).
+SCAN_ENTRIES: Final = 800
+
+
+class FetchStatus(Enum):
+    FOUND = auto()
+    NO_MATCHED_MESSAGE = auto()
+    MESSAGE_WAS_REMOVING = auto()
+    OFFSET_FOUND_NULL = auto()
+    OFFSET_OVERFLOW_BADLY = auto()
+    OFFSET_OVERFLOW_ONE = auto()
+    OFFSET_TOO_SMALL = auto()
+    NO_MATCHED_LOGIC_QUEUE = auto()
+    NO_MESSAGE_IN_QUEUE = auto()
+
+
+class Fetched(NamedTuple):
+    status: FetchStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    found: int = 0
+    records: bytes = b""
+
+
+class Limits(NamedTuple):
+    """How much one pull may return. The first record comes whatever its size."""
+
+    messages: int
+    size_bytes: int
+
+
+class _Runs:
+    """Records that lie side by side in the log, joined so that each run costs one read."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[int]] = []
+        self.count = 0
+        self.size = 0
+
+    def add(self, phys_offset: int, size: int) -> None:
+        if self.runs and self.runs[-1][1] == phys_offset:
+            self.runs[-1][1] += size
+        else:
+            self.runs.append([phys_offset, phys_offset + size])
+        self.count += 1
+        self.size += size
+
+    def read(self, log: CommitLog) -> list[bytes]:
+        pieces = (log.read(start, end - start) for start, end in self.runs)
+        return [piece for piece in pieces if piece is not None]
+
+
+def fetch(
+    store: MessageStore,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    limits: Limits,
+    tag_codes: Set[int] | None = None,
+) -> Fetched:
+    """`tag_codes` are the hashes of the tags wanted, None for all. Never raises for any offset."""
+    queue = store.queues.get((topic, queue_id))
+    if queue is None:
+        return Fetched(FetchStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+    wrong = _offset_status(queue, queue_offset)
+    if wrong is not None:
+        return Fetched(*wrong, queue.min_offset, queue.max_offset)
+    scan = limits.messages if tag_codes is None else max(SCAN_ENTRIES, limits.messages)
+    entries = queue.read(queue_offset, scan)
+    if not entries:
+        following = queue.next_file_offset(queue_offset)
+        return Fetched(FetchStatus.OFFSET_FOUND_NULL, following, queue.min_offset, queue.max_offset)
+    runs, scanned = _select(entries, limits, tag_codes)
+    pieces = runs.read(store.log)
+    if pieces:
+        status = FetchStatus.FOUND
+    else:
+        status = FetchStatus.MESSAGE_WAS_REMOVING if runs.count else FetchStatus.NO_MATCHED_MESSAGE
+    return Fetched(
+        status,
+        queue_offset + scanned,
+        queue.min_offset,
+        queue.max_offset,
+        runs.count if pieces else 0,
+        pieces[0] if len(pieces) == 1 else b"".join(pieces),
+    )
+
+
+def _offset_status(queue: ConsumeQueue, queue_offset: int) -> tuple[FetchStatus, int] | None:
+    """(status, where to go instead) for an offset outside the queue, None for one inside."""
+    if queue.max_offset == 0:
+        return FetchStatus.NO_MESSAGE_IN_QUEUE, 0
+    if queue_offset < queue.min_offset:
+        return FetchStatus.OFFSET_TOO_SMALL, queue.min_offset
+    if queue_offset == queue.max_offset:
+        return FetchStatus.OFFSET_OVERFLOW_ONE, queue_offset
+    if queue_offset > queue.max_offset:
+        return FetchStatus.OFFSET_OVERFLOW_BADLY, queue.max_offset
+    return None
+
+
+def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None) -> tuple[_Runs, int]:
+    """The runs of records to return and how many entries were looked at to find them."""
+    runs, scanned = _Runs(), 0
+    for phys_offset, size, tags_code in ENTRY.iter_unpack(entries):
+        if tag_codes is None or _as_int32(tags_code) in tag_codes:
+            if runs.count and (runs.count >= limits.messages or runs.size + size > limits.size_bytes):
+                break
+            runs.add(phys_offset, size)
+        scanned += 1
+    return runs, scanned
+
+
+def _as_int32(tags_code: int) -> int:
+    """Java compares the low 32 bits of the stored code."""
+    return (tags_code + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+def search_by_time(store: MessageStore, queue: ConsumeQueue, timestamp_ms: int) -> int:
+    """The offset of the message stored nearest to a time: an exact hit wins, else the nearer neighbour (the
+    earlier one if both are as near); before all -> the first, after all -> the last."""
+    low, high = queue.min_offset, queue.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        if _stored_at(store, queue, middle) < timestamp_ms:
+            low = middle + 1
+        else:
+            high = middle
+    if low == queue.min_offset:
+        return low
+    if low == queue.max_offset:
+        return low - 1
+    earlier = timestamp_ms - _stored_at(store, queue, low - 1)
+    later = _stored_at(store, queue, low) - timestamp_ms
+    return low if later == 0 or later < earlier else low - 1
+
+
+def _stored_at(store: MessageStore, queue: ConsumeQueue, queue_offset: int) -> int:
+    return stored_at(store, queue, queue_offset) or 0
+
+
+def stored_at(store: MessageStore, queue: ConsumeQueue, queue_offset: int) -> int | None:
+    """When the message at this offset was stored; None where there is none."""
+    entry = queue.entry(queue_offset)
+    return store.log.store_timestamp(entry[0]) if entry is not None else None

@@ -1,0 +1,146 @@
+"""Sequences of fixed-size files that together form one long byte space.
+
+The commit log and every consume queue are such sequences: a file is named by the offset of its first byte
+in 20 digits, and offset N lies in the file that starts at N rounded down to the file size.
+
+Bytes go through pwrite and pread, not through a memory map: a full or failing disk is then an error that
+one request gets, not a SIGBUS that ends the process, and the page cache is not counted as our memory.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections import OrderedDict
+from pathlib import Path
+from typing import Final
+
+from mqctl.errors import StoreError
+
+NAME_DIGITS: Final = 20
+
+
+class FileHandles:
+    """Open descriptors, the most recently used ones. One queue is one file, and a broker may have more
+    queues than the process may have descriptors. Not for use from several threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def get(self, path: Path) -> int:
+        """Raises OSError when the file cannot be opened."""
+        descriptor = self._open.get(path)
+        if descriptor is not None:
+            self._open.move_to_end(path)
+            return descriptor
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._open[path] = descriptor
+        if len(self._open) > self._limit:
+            os.close(self._open.popitem(last=False)[1])
+        return descriptor
+
+    def drop(self, path: Path) -> None:
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+
+class Segments:
+    """The files of one directory. `starts` is sorted; a gap between files is possible after damage only."""
+
+    __slots__ = ("_handles", "_paths", "directory", "file_size", "starts")
+
+    def __init__(self, directory: Path, file_size: int, handles: FileHandles) -> None:
+        self.directory = directory
+        self.file_size = file_size
+        self._handles = handles
+        self.starts: list[int] = []
+        self._paths: dict[int, Path] = {}
+
+    def load(self) -> None:
+        """Finds the files that are there. A file of another size means another configuration: refuse it,
+        as Java does, before offsets computed with the wrong size destroy something."""
+        if not self.directory.is_dir():
+            return
+        for path in sorted(self.directory.iterdir()):
+            if not (path.name.isdecimal() and len(path.name) == NAME_DIGITS):
+                continue
+            size = path.stat().st_size
+            if size != self.file_size:
+                raise StoreError(
+                    f"{path} has {size} bytes where the configuration says {self.file_size}",
+                    hint="set the mapped file size with which this store was written",
+                )
+            self._adopt(int(path.name), path)
+
+    def create(self, start: int) -> None:
+        """Makes the file that begins at `start`, sparse and at its full size."""
+        path = self.directory / f"{start:0{NAME_DIGITS}d}"
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.ftruncate(descriptor, self.file_size)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StoreError(f"cannot create {path}: {error.strerror}") from error
+        self._adopt(start, path)
+
+    def remove(self, start: int) -> None:
+        path = self._paths.pop(start)
+        self.starts.remove(start)
+        self._handles.drop(path)
+        path.unlink(missing_ok=True)
+
+    def _adopt(self, start: int, path: Path) -> None:
+        if start not in self._paths:
+            self._paths[start] = path
+            self.starts.insert(bisect_right(self.starts, start), start)
+
+    def start_of(self, offset: int) -> int:
+        return offset - offset % self.file_size
+
+    def has(self, start: int) -> bool:
+        return start in self._paths
+
+    @property
+    def begin(self) -> int:
+        return self.starts[0] if self.starts else 0
+
+    @property
+    def end(self) -> int:
+        return self.starts[-1] + self.file_size if self.starts else 0
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`, not past the end of the file that holds it; b"" where there is
+        no such file. Raises StoreError when the disk fails."""
+        start = offset - offset % self.file_size
+        path = self._paths.get(start)
+        if path is None:
+            return b""
+        position = offset - start
+        try:
+            return os.pread(self._handles.get(path), min(size, self.file_size - position), position)
+        except OSError as error:
+            raise StoreError(f"cannot read {path} at {position}: {error.strerror}") from error
+
+    def write(self, offset: int, data: bytes | bytearray) -> None:
+        """Writes into one file, creating it if need be; the caller never crosses a file's end.
+        Raises StoreError when the disk refuses; then any part of `data` may have been written."""
+        start = offset - offset % self.file_size
+        if start not in self._paths:
+            self.create(start)
+        path = self._paths[start]
+        try:
+            descriptor = self._handles.get(path)
+            written = os.pwrite(descriptor, data, offset - start)
+            while written < len(data):
+                written += os.pwrite(descriptor, memoryview(data)[written:], offset - start + written)
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error.strerror}") from error

@@ -1,0 +1,223 @@
+"""The message store: the commit log and its consume queues behind one small surface.
+
+It knows nothing of sockets or event loops. One thread owns it: `put` as many messages as there are, then
+`commit` once; what commit returned for is in the files and visible to readers.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mqctl.errors import StoreError
+from mqctl.store import record, recover
+from mqctl.store.commitlog import CommitLog
+from mqctl.store.consumequeue import ENTRY_SIZE, ConsumeQueue
+from mqctl.store.files import FileHandles
+
+log = logging.getLogger(__name__)
+
+# How many consume queue files stay open. The process limit is often 1024 in all.
+OPEN_QUEUE_FILES: Final = 512
+
+
+class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
+    root: Path
+    commitlog_dir: Path
+    commitlog_file_size: int = 1024 * 1024 * 1024
+    queue_file_size: int = 300_000 * ENTRY_SIZE
+
+
+class NewMessage(msgspec.Struct, gc=False):
+    """A message on its way into the log. `properties` is the text that will be stored."""
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: bytes
+    tags_code: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: bytes
+    reconsume_times: int = 0
+    prepared_offset: int = 0
+
+
+class Appended(msgspec.Struct, gc=False):
+    """Where a message went. Provisional until the next commit."""
+
+    queue_offset: int
+    phys_offset: int
+    size: int
+    store_timestamp: int
+
+
+class MessageStore:
+    def __init__(
+        self,
+        config: StoreConfig,
+        store_host: tuple[str, int],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.config = config
+        self.log = CommitLog(config.commitlog_dir, config.commitlog_file_size)
+        self.queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self.store_host = record.pack_host(*store_host)
+        self._store_host_flag = record.host_flags(b"", self.store_host)
+        self._clock = clock
+        self._handles = FileHandles(OPEN_QUEUE_FILES)
+        self._pending: list[tuple[ConsumeQueue, int, int, int]] = []
+        self._dirty: set[ConsumeQueue] = set()
+        self._abort_file = config.root / "abort"
+
+    def now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+    @property
+    def queue_root(self) -> Path:
+        return self.config.root / "consumequeue"
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Loads what is there and leaves the mark that a clean stop removes."""
+        self.config.root.mkdir(parents=True, exist_ok=True)
+        self.log.segments.load()
+        self._load_queues()
+        recover.recover(self, was_clean=not self._abort_file.exists())
+        self._abort_file.touch()
+
+    def close(self) -> None:
+        """Everything to the files; the next start finds a clean store."""
+        self.flush_queues()
+        self.log.close()
+        self._handles.close()
+        self._abort_file.unlink(missing_ok=True)
+
+    def _load_queues(self) -> None:
+        if not self.queue_root.is_dir():
+            return
+        for topic_dir in sorted(self.queue_root.iterdir()):
+            for queue_dir in topic_dir.iterdir() if topic_dir.is_dir() else ():
+                if queue_dir.name.isdecimal():
+                    self.queue(topic_dir.name, int(queue_dir.name)).load(self.log.begin)
+
+    # -- queues -------------------------------------------------------------------------------------
+
+    def queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, made if there is none. Its files appear with its first entries."""
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            queue = ConsumeQueue(self.queue_root, topic, queue_id, self.config.queue_file_size, self._handles)
+            self.queues[topic, queue_id] = queue
+        return queue
+
+    def drop_topic(self, topic: str) -> None:
+        """Deletes the topic's queues. Its records stay in the log until their file expires."""
+        for key in [key for key in self.queues if key[0] == topic]:
+            queue = self.queues.pop(key)
+            self._dirty.discard(queue)
+            queue.destroy()
+
+    # -- writing ------------------------------------------------------------------------------------
+
+    def put(self, message: NewMessage) -> Appended:
+        """Gives the message its place. Raises StoreError if no file can hold it."""
+        queue = self.queues.get((message.topic, message.queue_id)) or self.queue(message.topic, message.queue_id)
+        sys_flag = self._sys_flag(message)
+        size = record.encoded_size(sys_flag, len(queue.topic_bytes), len(message.body), len(message.properties))
+        return self._append(queue, message, sys_flag, size, self.log.place(size))
+
+    def put_batch(self, messages: Sequence[NewMessage]) -> list[Appended]:
+        """Like put, for messages that must lie side by side in one file."""
+        sized = []
+        for message in messages:
+            queue = self.queue(message.topic, message.queue_id)
+            sys_flag = self._sys_flag(message)
+            size = record.encoded_size(sys_flag, len(queue.topic_bytes), len(message.body), len(message.properties))
+            sized.append((queue, message, sys_flag, size))
+        self.log.place(sum(size for _, _, _, size in sized))
+        return [self._append(*item, self.log.next_offset) for item in sized]
+
+    def _sys_flag(self, message: NewMessage) -> int:
+        """Which hosts are IPv6 is ours to say, whatever the client claims."""
+        return (
+            message.sys_flag & ~(record.SYS_BORN_HOST_V6 | record.SYS_STORE_HOST_V6)
+            | (record.SYS_BORN_HOST_V6 if len(message.born_host) > 8 else 0)
+            | self._store_host_flag
+        )
+
+    def _append(self, queue: ConsumeQueue, message: NewMessage, sys_flag: int, size: int, phys_offset: int) -> Appended:
+        store_timestamp = self.now_ms()
+        queue_offset = queue.next_offset
+        self.log.append(
+            record.encode(
+                size,
+                queue.topic_bytes,
+                message.queue_id,
+                queue_offset,
+                phys_offset,
+                message.flag,
+                sys_flag,
+                message.born_timestamp,
+                message.born_host,
+                store_timestamp,
+                self.store_host,
+                message.reconsume_times,
+                message.prepared_offset,
+                message.body,
+                message.properties,
+            )
+        )
+        queue.next_offset = queue_offset + 1
+        self._pending.append((queue, phys_offset, size, message.tags_code))
+        return Appended(queue_offset, phys_offset, size, store_timestamp)
+
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
+    def commit(self) -> set[ConsumeQueue]:
+        """Writes all that was put since the last commit and returns the queues that grew. On StoreError
+        none of it is stored: its places are given back."""
+        pending, self._pending = self._pending, []
+        try:
+            self.log.write()
+        except StoreError:
+            for queue, _, _, _ in pending:
+                queue.next_offset = queue.max_offset
+            raise
+        grown: set[ConsumeQueue] = set()
+        for queue, phys_offset, size, tags_code in pending:
+            queue.append(phys_offset, size, tags_code)
+            grown.add(queue)
+        self._dirty |= grown
+        for queue in grown:
+            if queue.wants_flush:
+                self._flush((queue,))
+        return grown
+
+    def mark_dirty(self, queue: ConsumeQueue) -> None:
+        self._dirty.add(queue)
+
+    def flush_queues(self, limit: int | None = None) -> bool:
+        """Brings up to `limit` queues' tails to their files; True if there are more."""
+        queues = list(self._dirty)[:limit]
+        self._flush(queues)
+        return limit is not None and len(self._dirty) > 0 and len(queues) == limit
+
+    def _flush(self, queues: Iterable[ConsumeQueue]) -> None:
+        for queue in queues:
+            try:
+                queue.flush()
+            except StoreError as error:
+                # Derived data: it stays in memory, is tried again, and can be rebuilt from the log.
+                log.warning("consume queue %s-%d: %s", queue.topic, queue.queue_id, error)
+                return
+            self._dirty.discard(queue)

@@ -1,0 +1,108 @@
+"""Fixtures: real clients for the whole session, Apache's servers for those who ask.
+
+Starting a Java client costs a second and a server several, so both are shared; after each test every client is
+reset, which stops all producers and consumers the test left running. A test that kills a client makes its own with
+``new_client``. Topics and groups must be unique per test; ``unique`` names them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.peers.apache import ApacheBroker, ApacheNamesrv
+from tests.peers.cache import require
+from tests.peers.driver import ClientDriver, GoDriver, JavaDriver
+
+KINDS: dict[str, Callable[[], ClientDriver]] = {
+    "java49": lambda: JavaDriver("4.9.7"),
+    "java55": lambda: JavaDriver("5.5.0"),
+    "go": GoDriver,
+}
+
+_live: list[ClientDriver] = []
+_numbers = itertools.count(1)
+
+
+def _client(kind: str) -> Iterator[ClientDriver]:
+    driver = require(KINDS[kind])
+    _live.append(driver)
+    yield driver
+    _live.remove(driver)
+    driver.close()
+
+
+@pytest.fixture(scope="session")
+def java49() -> Iterator[ClientDriver]:
+    """The Java client 4.9.7."""
+    yield from _client("java49")
+
+
+@pytest.fixture(scope="session")
+def java55() -> Iterator[ClientDriver]:
+    """The Java client 5.5.0."""
+    yield from _client("java55")
+
+
+@pytest.fixture(scope="session")
+def go() -> Iterator[ClientDriver]:
+    """The Go client."""
+    yield from _client("go")
+
+
+@pytest.fixture(params=list(KINDS))
+def client(request: pytest.FixtureRequest) -> ClientDriver:
+    """Each of the three clients in turn; only those asked for are started."""
+    driver = request.getfixturevalue(request.param)
+    assert isinstance(driver, ClientDriver)
+    return driver
+
+
+@pytest.fixture
+def new_client() -> Iterator[Callable[[str], ClientDriver]]:
+    """A function that starts a client of its own ("java49", "java55", "go") for tests that kill it."""
+    started: list[ClientDriver] = []
+
+    def start(kind: str) -> ClientDriver:
+        started.append(require(KINDS[kind]))
+        return started[-1]
+
+    yield start
+    for driver in started:
+        driver.close()
+
+
+@pytest.fixture(autouse=True)
+def _reset_clients() -> Iterator[None]:
+    """Leave no consumer of one test running in the next."""
+    yield
+    for driver in _live:
+        if driver.alive:
+            driver.reset()
+
+
+@pytest.fixture
+def unique() -> Callable[[str], str]:
+    """A function that makes a topic or group name nobody else uses, whatever store it meets."""
+    return lambda word: f"{word}_{os.getpid()}_{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def apache_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheNamesrv]:
+    """Apache's name server 4.9.7."""
+    with require(ApacheNamesrv, "4.9.7", tmp_path_factory.mktemp("namesrv")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def apache_broker(
+    apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ApacheBroker]:
+    """Apache's broker 4.9.7 with SQL92 filters enabled, registered at ``apache_namesrv``."""
+    workdir = tmp_path_factory.mktemp("broker")
+    conf = {"enablePropertyFilter": True}
+    with require(ApacheBroker, "4.9.7", workdir, apache_namesrv.address, conf=conf) as server:
+        yield server

@@ -1,0 +1,9 @@
+"""Real RocketMQ servers and clients, started from pytest.
+
+jars     Maven classpaths, resolved once into a cache
+wire     one raw remoting request, enough to ask "are you there?"
+process  a server process: start, readiness, stop, kill, restart, logs
+apache   Apache's name server, broker and mqadmin
+ours     mqctl's name server and broker behind the same surface
+driver   Java and Go clients driven by JSON lines
+"""
