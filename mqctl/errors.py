@@ -23,6 +23,10 @@ class ConfigError(MqError):
     """A configuration file or option that cannot be used as it is."""
 
 
+class NotFound(MqError):
+    """What was named does not exist: a topic, a cluster, a process. Unlike a time-out, asking again is no use."""
+
+
 class RequestFailed(MqError):
     """A request cannot be served; raised by a handler, answered with `code` to the one who asked."""
 

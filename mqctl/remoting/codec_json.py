@@ -56,6 +56,12 @@ def typed_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     return decoder
 
 
+def present(ext_fields: msgspec.Raw) -> bytes | None:
+    """extFields as bytes; None where there are none."""
+    raw = bytes(ext_fields)
+    return raw if raw and raw != b"null" else None
+
+
 def decode_ext(raw: bytes) -> dict[str, str]:
     """extFields as text. Java turns numbers and booleans into text and keeps null as absent: so do we."""
     try:

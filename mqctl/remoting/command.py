@@ -18,6 +18,9 @@ from mqctl.remoting.frames import Frame, FrameError, join_frame
 JSON: Final = 0
 BINARY: Final = 1
 
+# Tools show which languages are connected; answers claim Java's, as a client may not know ours.
+LANGUAGE: Final = int(LanguageCode.JAVA)
+
 RESPONSE_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
 
@@ -28,39 +31,23 @@ class HeaderError(ValueError):
     """A header field is absent or has a value its type does not allow. The request is at fault."""
 
 
-class Command:
+class Command(msgspec.Struct, gc=False, eq=False):
     """One request or response.
 
     `ext_raw` holds extFields as undecoded JSON and `ext` as a dict; at most one of them is set until
     `fields()` is called.
     """
 
-    __slots__ = ("body", "code", "codec", "ext", "ext_raw", "flag", "language", "opaque", "remark", "version")
-
-    def __init__(
-        self,
-        code: int,
-        *,
-        ext: dict[str, str] | None = None,
-        body: bytes = b"",
-        remark: str | None = None,
-        flag: int = 0,
-        opaque: int = 0,
-        version: int = VERSION_4_9_7,
-        language: int = LanguageCode.PYTHON,
-        codec: int = JSON,
-        ext_raw: bytes | None = None,
-    ) -> None:
-        self.code = code
-        self.ext = ext
-        self.body = body
-        self.remark = remark
-        self.flag = flag
-        self.opaque = opaque
-        self.version = version
-        self.language = language
-        self.codec = codec
-        self.ext_raw = ext_raw
+    code: int
+    ext: dict[str, str] | None = None
+    body: bytes = b""
+    remark: str | None = None
+    flag: int = 0
+    opaque: int = 0
+    version: int = VERSION_4_9_7
+    language: int = int(LanguageCode.PYTHON)
+    codec: int = JSON
+    ext_raw: bytes | None = None
 
     @property
     def is_response(self) -> bool:
@@ -99,16 +86,7 @@ class Command:
         remark: str | None = None,
     ) -> Command:
         """The response to this request: same opaque, same header codec."""
-        return Command(
-            code,
-            ext=ext,
-            body=body,
-            remark=remark,
-            flag=RESPONSE_FLAG,
-            opaque=self.opaque,
-            language=LanguageCode.JAVA,
-            codec=self.codec,
-        )
+        return Command(code, ext, body, remark, RESPONSE_FLAG, self.opaque, VERSION_4_9_7, LANGUAGE, self.codec)
 
     def encode(self) -> bytes:
         """The whole frame."""
@@ -152,30 +130,21 @@ def decode_frame(frame: Frame) -> Command:
     try:
         if frame.codec == JSON:
             header = codec_json.decode(frame.header)
-            ext_raw = bytes(header.ext_fields)
             return Command(
                 header.code,
-                body=frame.body,
-                remark=header.remark,
-                flag=header.flag,
-                opaque=header.opaque,
-                version=header.version,
-                language=codec_json.language_code(header.language),
-                ext_raw=ext_raw if ext_raw and ext_raw != b"null" else None,
+                None,
+                frame.body,
+                header.remark,
+                header.flag,
+                header.opaque,
+                header.version,
+                codec_json.language_code(header.language),
+                JSON,
+                codec_json.present(header.ext_fields),
             )
         if frame.codec == BINARY:
             code, language, version, opaque, flag, remark, ext = codec_binary.decode(frame.header)
-            return Command(
-                code,
-                ext=ext,
-                body=frame.body,
-                remark=remark,
-                flag=flag,
-                opaque=opaque,
-                version=version,
-                language=language,
-                codec=BINARY,
-            )
+            return Command(code, ext, frame.body, remark, flag, opaque, version, language, BINARY)
     except ValueError as error:
         raise FrameError(f"header does not parse: {error}") from None
     raise FrameError(f"unknown header codec {frame.codec}")

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 
-
 class Server(Protocol):
     async def start(self) -> None: ...
 
@@ -51,5 +50,3 @@ def raise_descriptor_limit() -> None:
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-

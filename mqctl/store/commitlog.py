@@ -58,8 +58,9 @@ class CommitLog:
         self._file_end += self.segments.file_size
         self._runs.append((self.next_offset, []))
 
-    def write(self) -> None:
-        """Brings what was appended to the file. On StoreError nothing of it counts as appended."""
+    def write(self) -> int:
+        """Brings what was appended to the file; returns how far the log grew. On StoreError nothing of it
+        counts as appended."""
         runs, self._runs = self._runs, []
         try:
             for offset, pieces in runs:
@@ -68,7 +69,9 @@ class CommitLog:
         except StoreError:
             self.open_at(self.end)
             raise
+        grown = self.next_offset - self.end
         self.end = self.next_offset
+        return grown
 
     def prepare_next_file(self) -> None:
         """Creates the file after the current one, so that no send waits for it. Any thread may call this

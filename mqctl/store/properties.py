@@ -85,6 +85,12 @@ def parse_properties(text: str) -> dict[str, str]:
     return found
 
 
+def join_properties(properties: dict[str, str]) -> str:
+    """The text of properties that `parse_properties` returned, or that the broker made itself: they hold no
+    separators, so nothing has to be checked."""
+    return PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
+
+
 def format_properties(properties: dict[str, str]) -> str:
     """Write the text in the order given, without a trailing separator; empty names and values are dropped.
 

@@ -74,6 +74,9 @@ class MessageStore:
         self._handles = FileHandles(OPEN_QUEUE_FILES)
         self._pending: list[tuple[ConsumeQueue, int, int, int]] = []
         self._dirty: set[ConsumeQueue] = set()
+        # Since this store was opened; the bytes are those of whole records.
+        self.messages_put = 0
+        self.bytes_put = 0
         self._abort_file = config.root / "abort"
 
     def now_ms(self) -> int:
@@ -188,11 +191,12 @@ class MessageStore:
         none of it is stored: its places are given back."""
         pending, self._pending = self._pending, []
         try:
-            self.log.write()
+            self.bytes_put += self.log.write()
         except StoreError:
             for queue, _, _, _ in pending:
                 queue.next_offset = queue.max_offset
             raise
+        self.messages_put += len(pending)
         grown: set[ConsumeQueue] = set()
         for queue, phys_offset, size, tags_code in pending:
             queue.append(phys_offset, size, tags_code)

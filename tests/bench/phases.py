@@ -15,11 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.peers.process import ServerProcess
-
-from . import usage
+from . import equal, usage
 from .driver import Driver, Figures, PhaseFailed
-from .sides import Side, seconds_to_first_ack
+from .sides import Broker, Side, seconds_to_first_ack
 
 SMALL_BODY: Final = 128
 LARGE_BODY: Final = 1024
@@ -32,6 +30,9 @@ SETTLE_S: Final = 1.0
 TOPIC_TURNS: Final = 2
 MICROS: Final = 1e6
 MIB: Final = 2**20
+
+# Not a row: how many pieces of its work a broker was found to leave undone.
+SHORTFALLS: Final = "work.shortfalls"
 
 Samples = dict[str, float]
 Fields = dict[str, object]
@@ -123,7 +124,7 @@ class Run:
     """One broker, open in the load generator, on its way through the phases."""
 
     driver: Driver
-    broker: ServerProcess
+    broker: Broker
     sizes: Sizes
     sent: int = 0
     notes: list[str] = field(default_factory=list)
@@ -164,10 +165,15 @@ class Run:
         carried = max(1, figures["carried" if "carried" in figures else "messages"])
         return {**figures, "cpu_us": spent * MICROS / carried}
 
-    def warm_up(self) -> None:
-        """Bring the broker to its working speed."""
-        if self.sizes.warm_up:
-            self.send(SYNC, self.topic(), self.sizes.warm_up)
+    def warm_up(self) -> Samples:
+        """Bring the broker to its working speed, and see that it does all its work (see ``equal``)."""
+        if not self.sizes.warm_up:
+            return {}
+        topic = self.topic()
+        sent = self.send(SYNC, topic, self.sizes.warm_up)["messages"]
+        problems = equal.shortfalls(self.driver, topic, sent, self.broker.store_dir)
+        self.notes += [f"does less work than it is timed for: {problem}" for problem in problems]
+        return {SHORTFALLS: len(problems)}
 
 
 def sync(run: Run) -> Samples:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from .phases import Samples, Sizes
+from .phases import SHORTFALLS, START, Samples, Sizes
 
 JAVA: Final = "java"
 OURS: Final = "mqctl"
@@ -68,6 +68,7 @@ class Row:
     ratio: float | None
     target: str
     ok: bool | None
+    withheld: bool
 
 
 def metrics(sizes: Sizes) -> list[Metric]:
@@ -102,11 +103,16 @@ def _send_metrics(name: str, label: str, rate_target: Target | None) -> list[Met
 
 
 def rows(rounds: Mapping[str, Sequence[Samples]], sizes: Sizes) -> list[Row]:
-    """Condense the rounds of each side into rows; metrics that were not measured are left out."""
-    return [row for metric in metrics(sizes) if (row := _row(metric, rounds)) is not None]
+    """Condense the rounds of each side into rows; metrics that were not measured are left out.
+
+    When a broker left work undone, nothing measured under load gets a verdict: the comparison would not be one.
+    """
+    unequal = any(each.get(SHORTFALLS) for side in rounds.values() for each in side)
+    found = [_row(metric, rounds, unequal and not metric.key.startswith(START)) for metric in metrics(sizes)]
+    return [row for row in found if row is not None]
 
 
-def _row(metric: Metric, rounds: Mapping[str, Sequence[Samples]]) -> Row | None:
+def _row(metric: Metric, rounds: Mapping[str, Sequence[Samples]], withheld: bool) -> Row | None:
     java, java_spread = _middle(metric.key, rounds.get(JAVA, ()))
     ours, ours_spread = _middle(metric.key, rounds.get(OURS, ()))
     if java is None and ours is None:
@@ -123,7 +129,8 @@ def _row(metric: Metric, rounds: Mapping[str, Sequence[Samples]]) -> Row | None:
         mqctl_spread=ours_spread,
         ratio=ratio,
         target=str(target) if target else "",
-        ok=target.met(ours, ratio) if target else None,
+        ok=target.met(ours, ratio) if target and not withheld else None,
+        withheld=withheld and target is not None,
     )
 
 
@@ -146,7 +153,7 @@ HEADINGS: Final = ("metric", "java", "mqctl", "ratio", "target", "")
 
 def cells(row: Row) -> tuple[str, ...]:
     """The texts of a row."""
-    verdict = {True: "ok", False: "miss", None: ""}[row.ok]
+    verdict = "unequal" if row.withheld else {True: "ok", False: "miss", None: ""}[row.ok]
     ratio = "-" if row.ratio is None else f"{row.ratio:.2f}x"
     return (
         row.label,
@@ -181,12 +188,15 @@ def _show_plain(rows: Sequence[Row]) -> None:
 
 
 def _show_rich(rows: Sequence[Row]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
 
-    table = Table()
-    for number, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if number else "left", no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    # On a narrow terminal the label wraps; a number cut short would be a wrong number.
+    table.add_column(HEADINGS[0])
+    for heading in HEADINGS[1:]:
+        table.add_column(heading, justify="right", no_wrap=True)
     styles = {True: "green", False: "red", None: None}
     for row in rows:
         table.add_row(*cells(row), style=styles[row.ok])

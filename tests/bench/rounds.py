@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from tests.peers.process import ServerFailed, ServerProcess
+from tests.peers.process import ServerFailed
 
 from . import phases, usage
 from .driver import Driver, PhaseFailed
-from .sides import Side
+from .sides import Broker, Side
 
 # The kernel's own work for a broker (network, write-back) is a few percent; more than this is somebody else.
 FOREIGN_SHARE: Final = 0.10
@@ -64,13 +64,13 @@ class Round:
         ):
             self.driver.ask("open", namesrv=namesrv.address, broker=broker.address)
             run = phases.Run(self.driver, broker, self.sizes, notes=self.notes)
-            _timed("warm-up", run.warm_up)
+            samples |= _timed("warm-up", run.warm_up)
             for name, phase in chosen.items():
                 samples |= self._attempt(name, partial(phase, run), broker)
             self.driver.ask("close")
         return samples
 
-    def _attempt(self, name: str, phase: Callable[[], phases.Samples], broker: ServerProcess) -> phases.Samples:
+    def _attempt(self, name: str, phase: Callable[[], phases.Samples], broker: Broker) -> phases.Samples:
         """Run a phase; one that fails leaves a note and no samples, unless the broker is gone."""
         try:
             return _timed(name, phase)

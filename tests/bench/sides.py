@@ -10,6 +10,7 @@ from typing import Final
 
 from tests.peers import wire
 from tests.peers.apache import ApacheBroker, ApacheNamesrv
+from tests.peers.ours import OurBroker, OurNamesrv
 from tests.peers.process import ServerFailed, ServerProcess
 
 APACHE_VERSION: Final = "4.9.7"
@@ -35,6 +36,9 @@ PROBE_PAUSE_S: Final = 0.002
 PROBE_TIMEOUT_S: Final = 1.0
 
 
+Broker = ApacheBroker | OurBroker
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """A kind of broker: its column in the table and how to make its servers in a work folder."""
@@ -42,7 +46,7 @@ class Side:
     name: str
     describe: str
     namesrv: Callable[[Path], ServerProcess]
-    broker: Callable[[Path, str], ServerProcess]
+    broker: Callable[[Path, str], Broker]
 
 
 def java() -> Side:
@@ -60,8 +64,6 @@ def java() -> Side:
 
 def ours() -> Side:
     """mqctl's broker and name server."""
-    from tests.peers.ours import OurBroker, OurNamesrv
-
     return Side(
         name="mqctl",
         describe="mqctl, this checkout",
@@ -70,7 +72,7 @@ def ours() -> Side:
     )
 
 
-def seconds_to_first_ack(broker: ServerProcess) -> float:
+def seconds_to_first_ack(broker: Broker) -> float:
     """Start ``broker`` and return the time from there to the first acknowledged message.
 
     Each attempt is a new connection and one small message to a topic that does not exist yet.

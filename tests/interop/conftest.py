@@ -1,8 +1,8 @@
 """Fixtures: real clients for the whole session, Apache's servers for those who ask.
 
-Starting a Java client costs a second and a server several, so both are shared; after each test every client is
-reset, which stops all producers and consumers the test left running. A test that kills a client makes its own with
-``new_client``. Topics and groups must be unique per test; ``unique`` names them.
+Starting a Java client costs a moment and a server several seconds, so both are shared; after each test every
+client is reset, which stops all producers and consumers the test left running. A test that kills a client makes
+its own with ``new_client``. Topics and groups must be unique per test; ``unique`` names them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.peers.apache import ApacheBroker, ApacheNamesrv
 from tests.peers.cache import require
 from tests.peers.driver import ClientDriver, GoDriver, JavaDriver
+from tests.peers.ours import OurBroker, OurNamesrv
 
 KINDS: dict[str, Callable[[], ClientDriver]] = {
     "java49": lambda: JavaDriver("4.9.7"),
@@ -98,11 +100,31 @@ def apache_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheN
 
 
 @pytest.fixture(scope="session")
-def apache_broker(
-    apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ApacheBroker]:
+def apache_broker(apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
     """Apache's broker 4.9.7 with SQL92 filters enabled, registered at ``apache_namesrv``."""
     workdir = tmp_path_factory.mktemp("broker")
     conf = {"enablePropertyFilter": True}
     with require(ApacheBroker, "4.9.7", workdir, apache_namesrv.address, conf=conf) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def our_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurNamesrv]:
+    """mqctl's name server."""
+    with OurNamesrv(tmp_path_factory.mktemp("our-namesrv")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def our_broker(our_namesrv: OurNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurBroker]:
+    """mqctl's broker, registered at ``our_namesrv``; shared, so tests use names of their own."""
+    with OurBroker(tmp_path_factory.mktemp("our-broker"), our_namesrv.address) as server:
+        yield server
+
+
+@pytest.fixture
+def own_broker(our_namesrv: OurNamesrv, tmp_path: Path) -> Iterator[OurBroker]:
+    """A broker for one test alone, which may stop, kill and restart it; a cluster of its own."""
+    name = f"own-{next(_numbers)}"
+    with OurBroker(tmp_path, our_namesrv.address, name=name, cluster=f"cluster-{name}") as server:
         yield server

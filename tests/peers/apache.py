@@ -56,9 +56,7 @@ class ApacheServer(ServerProcess):
         self.kill()
 
     def command(self) -> list[str]:
-        return java(
-            f"server-{self.version}", self.workdir, self.jvm_args, self.main_class, "-c", str(self.conf_file)
-        )
+        return java(f"server-{self.version}", self.workdir, self.jvm_args, self.main_class, "-c", str(self.conf_file))
 
 
 class ApacheNamesrv(ApacheServer):

@@ -136,9 +136,7 @@ class Message:
 class ClientDriver:
     """One client process. Any thread may call any method; a call blocks only its caller."""
 
-    def __init__(
-        self, name: str, workdir: Path, command: Sequence[str], environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, workdir: Path, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.name = name
         self.workdir = workdir
         self._ids = itertools.count(1)
@@ -191,9 +189,7 @@ class ClientDriver:
             reply = future.result(timeout)
         except TimeoutError:
             self._drop(request_id)
-            raise TimeoutError(
-                f"{self}: no answer to {op} within {timeout:.0f} s\n{self.log_text()}"
-            ) from None
+            raise TimeoutError(f"{self}: no answer to {op} within {timeout:.0f} s\n{self.log_text()}") from None
         if reply["ok"]:
             return reply
         kind = Unsupported if reply["error"].startswith("unsupported") else DriverError
@@ -309,9 +305,7 @@ class ClientDriver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
     def __str__(self) -> str:

@@ -44,9 +44,7 @@ def write_home(home: Path, version: str, level: str) -> None:
         (conf / name).write_text(LOGBACK.format(level=level, package=package))
 
 
-def java(
-    classpath_name: str, home: Path, jvm_args: Sequence[str], main: str, *args: str, also: str = ""
-) -> list[str]:
+def java(classpath_name: str, home: Path, jvm_args: Sequence[str], main: str, *args: str, also: str = "") -> list[str]:
     """Return a java command that keeps what it writes below ``home``; ``also`` precedes the classpath."""
     properties = [
         f"-Duser.home={home}",

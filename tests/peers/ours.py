@@ -92,6 +92,4 @@ class OurBroker(OurServer):
         return [*super().command(), *(["-n", self.namesrv] if self.namesrv else [])]
 
     def is_ready(self) -> bool:
-        return wire.registered(self.namesrv, self.address) and wire.answers(
-            self.address, wire.GET_BROKER_RUNTIME_INFO
-        )
+        return wire.registered(self.namesrv, self.address) and wire.answers(self.address, wire.GET_BROKER_RUNTIME_INFO)

@@ -198,9 +198,7 @@ class ServerProcess(ABC):
     def __enter__(self) -> Self:
         return self if self.running else self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         self.finish()
 
     def __str__(self) -> str:

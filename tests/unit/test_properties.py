@@ -44,7 +44,7 @@ def test_reading(text: str, expected: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("text", ["\n\na=\\u12", "\n\na=\\uzzzz", "\n\n\\u=1"])
 def test_broken_escape_names_source_and_line(text: str) -> None:
-    with pytest.raises(ConfigError, match="broker.conf, line 3"):
+    with pytest.raises(ConfigError, match=r"broker\.conf, line 3"):
         parse_properties(text, "broker.conf")
 
 

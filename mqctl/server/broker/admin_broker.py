@@ -59,18 +59,18 @@ class BrokerAdmin:
         cannot do without: requests do not queue for threads here."""
         stats = self._stats
         table = {
-            "putTps": stats.put.rates_text(),
-            "getFoundTps": stats.get_found.rates_text(),
-            "getMissTps": stats.get_miss.rates_text(),
+            "putTps": stats.put_rate.text(),
+            "getFoundTps": stats.found_rate.text(),
+            "getMissTps": stats.missed_rate.text(),
             "getTotalTps": " ".join(
-                f"{found + miss:.6f}"
-                for found, miss in zip(stats.get_found.rates(), stats.get_miss.rates(), strict=True)
+                f"{found + missed:.6f}"
+                for found, missed in zip(stats.found_rate.per_second(), stats.missed_rate.per_second(), strict=True)
             ),
-            "getTransferedTps": stats.transferred.rates_text(),
-            "getTransferredTps": stats.transferred.rates_text(),
-            "putMessageTimesTotal": str(stats.put.total),
-            "putMessageSizeTotal": str(stats.put_bytes.total),
-            "putMessageAverageSize": str(stats.put_bytes.total / max(1, stats.put.total)),
+            "getTransferedTps": stats.pulled_rate.text(),
+            "getTransferredTps": stats.pulled_rate.text(),
+            "putMessageTimesTotal": str(self._store.messages_put),
+            "putMessageSizeTotal": str(self._store.bytes_put),
+            "putMessageAverageSize": str(self._store.bytes_put / max(1, self._store.messages_put)),
         }
         for pool in ("send", "pull"):
             table[f"{pool}ThreadPoolQueueSize"] = "0"

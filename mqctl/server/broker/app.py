@@ -44,12 +44,12 @@ class Broker:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self.stats = BrokerStats()
         self.topics = Topics(config)
         self.groups = Groups(config)
         self.offsets = ConsumerOffsets(config)
         self.store = MessageStore(config.store_config(), (config.broker_ip1, config.listen_port))
         self.acks = Acks(self.store)
+        self.stats = BrokerStats(self.store)
         self.membership = Membership(config, self.topics, self.groups)
         self.registration = Registration(config, self.topics)
         in_memory = psutil.virtual_memory().total * config.access_message_in_memory_max_ratio // 100
@@ -64,7 +64,7 @@ class Broker:
             self.stats,
             in_memory,
         )
-        self.sending = Sending(config, self.topics, self.store, self.acks, self.stats, self._spawn)
+        self.sending = Sending(config, self.topics, self.store, self.acks, self._spawn)
         self.server = RemotingServer(
             {
                 **self.sending.handlers(),

@@ -17,12 +17,11 @@ from mqctl.remoting.headers import SendMessageHeader, send_header
 from mqctl.remoting.message import decode_batch
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable, failure
 from mqctl.store import record
 from mqctl.store.javahash import java_hash
-from mqctl.store.properties import CLUSTER, TAGS, UNIQ_KEY, WAIT, format_properties, parse_properties
+from mqctl.store.properties import CLUSTER, TAGS, UNIQ_KEY, WAIT, join_properties, parse_properties
 from mqctl.store.store import MessageStore, NewMessage
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
@@ -35,14 +34,12 @@ class Sending:
         topics: Topics,
         store: MessageStore,
         acks: Acks,
-        stats: BrokerStats,
         spawn: Spawn,
     ) -> None:
         self._config = config
         self._topics = topics
         self._store = store
         self._acks = acks
-        self._stats = stats
         self._spawn = spawn
         self._msg_id_prefix = store.store_host.hex().upper()
 
@@ -108,7 +105,8 @@ class Sending:
         """Raises RequestFailed. Apache's 4.9.7 broker stores messages for a topic without write
         permission, counting on clients to look at the route; here the permission holds for everybody."""
         config = self._config
-        if config.start_accept_send_request_time_stamp > time.time() * 1000:
+        start = config.start_accept_send_request_time_stamp
+        if start and start > time.time() * 1000:
             raise RequestFailed(ResponseCode.SYSTEM_ERROR, "this broker does not accept messages yet")
         if topic.topic_name in NOT_FOR_CLIENTS:
             self._check_name(topic.topic_name)
@@ -186,7 +184,7 @@ class Sending:
     ) -> NewMessage:
         properties.pop(WAIT, None)  # an instruction for this broker, not a part of the message
         properties[CLUSTER] = self._config.broker_cluster_name
-        text = format_properties(properties).encode()
+        text = join_properties(properties).encode()
         self._check_sizes(body, text)
         tags = properties.get(TAGS)
         return NewMessage(

@@ -164,6 +164,8 @@ class Topics:
         """A producer sent to a topic that does not exist: made after the default topic's pattern if that
         one allows it. None if it may not be made."""
         pattern = self._table.get(default_topic)
+        if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+            pattern = None  # it may still be in topics.json from the time when creation was on
         if pattern is not None and pattern.perm & PERM_INHERIT:
             queues = max(1, min(queue_nums, pattern.write_queue_nums))
             return self.put(topic_config(topic, queues, pattern.perm & ~PERM_INHERIT))

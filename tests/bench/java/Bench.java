@@ -26,6 +26,7 @@ public final class Bench {
         Map.entry("sync", request -> new Sends(session.producer(), request).sync()),
         Map.entry("async", request -> new Sends(session.producer(), request).async()),
         Map.entry("batch", request -> new Sends(session.producer(), request).batch()),
+        Map.entry("lookup", request -> new Lookup(session, request).run()),
         Map.entry("drain", request -> new Drain(session, request).run()),
         Map.entry("latency", request -> new EndToEnd(session, request).run()));
 

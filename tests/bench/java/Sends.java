@@ -144,6 +144,10 @@ final class Sends {
         int number = ticket * perCall + position;
         byte[] body = new byte[bodyBytes];
         ByteBuffer.wrap(body).putInt(number);
-        return new Message(topics[ticket % topics.length], "", "key-" + number, body);
+        return new Message(topics[ticket % topics.length], "", key(number), body);
+    }
+
+    static String key(int number) {
+        return "key-" + number;
     }
 }

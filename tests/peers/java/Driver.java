@@ -29,6 +29,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
@@ -80,8 +81,10 @@ public final class Driver {
     private static final Gson GSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
     /** Distinguishes clients of this process; the process id in front of it distinguishes processes. */
     private static final AtomicInteger INSTANCES = new AtomicInteger();
+    private static final long RESET_LIMIT_MS = 1000;
 
     private final PrintStream out;
+    private final ExecutorService pool = Executors.newCachedThreadPool();
     private final Map<String, Op> ops = new TreeMap<>();
     private final Map<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
     private final Map<String, DefaultMQPushConsumer> consumers = new ConcurrentHashMap<>();
@@ -126,7 +129,6 @@ public final class Driver {
     /** Each request runs on a thread of its own, so that a waiting poll or send keeps nothing else waiting. */
     private void serve() throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        ExecutorService pool = Executors.newCachedThreadPool();
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Request request = new Request(GSON.fromJson(line, JsonObject.class));
             if (request.text("op").equals("exit")) {
@@ -192,18 +194,33 @@ public final class Driver {
 
     // ---------------------------------------------------------------- clients
 
-    /** Stops everything, so that one process can serve test after test. */
-    private JsonObject reset() {
-        drain(producers, DefaultMQProducer::shutdown);
-        drain(consumers, DefaultMQPushConsumer::shutdown);
-        drain(litePulls, DefaultLitePullConsumer::shutdown);
-        drain(admins, DefaultMQAdminExt::shutdown);
+    /**
+     * Stops everything, so that one process can serve test after test. All at once and with a limit: a client takes
+     * milliseconds to say goodbye to its brokers, but then joins threads that sleep for up to 3 s.
+     */
+    private JsonObject reset() throws InterruptedException {
+        List<Runnable> shutdowns = new ArrayList<>();
+        drain(producers, client -> shutdowns.add(client::shutdown));
+        drain(consumers, client -> shutdowns.add(client::shutdown));
+        drain(litePulls, client -> shutdowns.add(client::shutdown));
+        drain(admins, client -> shutdowns.add(client::shutdown));
+        CountDownLatch running = new CountDownLatch(shutdowns.size());
+        for (Runnable shutdown : shutdowns) {
+            pool.execute(() -> {
+                try {
+                    shutdown.run();
+                } finally {
+                    running.countDown();
+                }
+            });
+        }
+        running.await(RESET_LIMIT_MS, TimeUnit.MILLISECONDS);
         return new JsonObject();
     }
 
-    private static <T> void drain(Map<String, T> clients, Consumer<T> shutdown) {
+    private static <T> void drain(Map<String, T> clients, Consumer<T> use) {
         for (String name : new ArrayList<>(clients.keySet())) {
-            shutdown.accept(clients.remove(name));
+            use.accept(clients.remove(name));
         }
     }
 
@@ -417,7 +434,6 @@ public final class Driver {
         Batch batch = new Batch(count);
         Semaphore inFlight = new Semaphore(request.number("concurrency", 1));
         boolean async = request.text("mode", "sync").equals("async");
-        ExecutorService pool = async ? null : Executors.newFixedThreadPool(request.number("concurrency", 1));
         for (int n = 0; n < count; n++) {
             int index = request.number("start", 0) + n;
             inFlight.acquire();
@@ -429,9 +445,6 @@ public final class Driver {
             }
         }
         batch.done.await();
-        if (pool != null) {
-            pool.shutdown();
-        }
         return batch.report();
     }
 

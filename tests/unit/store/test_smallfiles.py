@@ -69,9 +69,7 @@ def test_half_a_temporary_file_means_nothing(path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [None, b""], ids=["deleted", "empty"])
-def test_java_died_between_delete_and_rename(
-    path: Path, left: bytes | None, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_java_died_between_delete_and_rename(path: Path, left: bytes | None, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.mkdir()
     sibling(path, ".bak").write_bytes(b"1")
     sibling(path, ".tmp").write_bytes(b"2")
@@ -107,7 +105,7 @@ def test_nothing_usable_is_an_error_and_touches_nothing(path: Path, backup: byte
     if backup is not None:
         sibling(path, ".bak").write_bytes(backup)
     before = names(path)
-    with pytest.raises(StoreError, match="topics.json cannot be used") as caught:
+    with pytest.raises(StoreError, match=r"topics\.json cannot be used") as caught:
         load_file_or_backup(path, digits)
     assert caught.value.hint is not None
     assert names(path) == before

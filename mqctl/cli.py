@@ -1,0 +1,86 @@
+"""The command line put together: which nouns there are, and how errors leave the program.
+
+A noun's module is imported when the noun is used. That keeps `mqctl --help` and every small command free of
+the imports of all the others; a noun's one-line help stands here for the same reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+from mqctl.commands.common import AdminGroup, Session, noun
+from mqctl.env import Environment
+from mqctl.errors import MqError
+from mqctl.exit import ExitCode, exit_code
+
+PROGRAM: Final = "mqctl"
+
+# Noun: module below mqctl.commands, one line of help.
+NOUNS: Final = {
+    "standalone": ("standalone", "Run a name server and a broker in one process, to try things out."),
+    "namesrv": ("namesrv", "Run a name server."),
+    "broker": ("broker", "Run a broker."),
+    "topic": ("topic", "Create, change and describe topics."),
+    "msg": ("msg", "Send messages and follow topics."),
+    "shutdown": ("shutdown", "Stop name servers or brokers that run on this machine."),
+    "version": ("version", "Print the version."),
+}
+
+
+class LazyGroup(AdminGroup):
+    """`commands` holds a placeholder per noun, enough for help, completion and "did you mean"."""
+
+    def __init__(self, **attrs: Any) -> None:
+        super().__init__(**attrs)
+        self.commands = {
+            name: TyperCommand(name, help=help, rich_markup_mode=None) for name, (_, help) in NOUNS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, placeholder, rest = super().resolve_command(ctx, args)
+        return name, placeholder if name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """The real command of a noun."""
+    module = importlib.import_module(f"mqctl.commands.{NOUNS[name][0]}")
+    command = typer.main.get_command(module.app)
+    command.name = name
+    return command
+
+
+def _root() -> None:
+    """A RocketMQ-compatible broker, name server and operations tool.
+
+    \b
+    Try it:
+      mqctl standalone                      in one terminal, then in another
+      mqctl topic update orders
+      mqctl msg send orders 'hello'
+      mqctl msg tail orders --from earliest
+    """
+
+
+def build() -> Any:
+    """The root command."""
+    app = noun(cls=LazyGroup)
+    app.callback()(_root)
+    return typer.main.get_command(app)
+
+
+def run(args: Sequence[str], env: Environment | None = None) -> int:
+    """Runs one command line and returns the exit status."""
+    session = Session(env or Environment())
+    try:
+        build().main(args=list(args), prog_name=PROGRAM, obj=session)
+    except MqError as error:
+        session.env.report(error.message, error.hint)
+        return exit_code(error)
+    except SystemExit as ended:  # typer's way out, also after success
+        return ended.code if isinstance(ended.code, int) else ExitCode.DONE
+    return ExitCode.DONE

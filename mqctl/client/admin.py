@@ -1,0 +1,179 @@
+"""Asking a cluster: name servers for routes and lists, brokers for what only they know.
+
+Every question is one method that returns plain structs. What a command prints is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import (
+    Body,
+    ClusterInfo,
+    KVTable,
+    TopicConfig,
+    TopicConfigTable,
+    TopicList,
+    TopicRouteData,
+    TopicStatsTable,
+)
+from mqctl.remoting.codes import RequestCode, ResponseCode
+from mqctl.remoting.command import Command, header_fields
+from mqctl.remoting.headers import CreateTopicHeader
+from mqctl.remoting.pool import ConnectionPool, split_addresses
+
+B = TypeVar("B", bound=Body)
+
+TIMEOUT_S: Final = 5.0  # that of RocketMQ's admin tools
+
+# The topic whose configuration brokers copy for topics that they create on first use.
+AUTO_CREATE_TOPIC: Final = "TBW102"
+
+
+class Admin:
+    """Loop only. Closes its connections when left, so use it with `async with`.
+
+    All methods raise ConnectionFailed, RequestTimeout, or ResponseError for an answer that is no success.
+    """
+
+    def __init__(self, name_servers: str | Sequence[str], *, timeout: float = TIMEOUT_S) -> None:
+        addresses = split_addresses(name_servers) if isinstance(name_servers, str) else list(name_servers)
+        if not addresses:
+            raise ConfigError("no name server is given", hint="name one with -n host:port, or in NAMESRV_ADDR")
+        self.name_servers = addresses
+        self.timeout = timeout
+        self._pool = ConnectionPool()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._pool.close()
+
+    # -- name servers -------------------------------------------------------------------------------
+
+    async def topic_route(self, topic: str) -> TopicRouteData:
+        """Raises NotFound when no broker has the topic."""
+        # A recent version number, which Command announces, makes 4.9.7 answer in strict JSON.
+        command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
+        try:
+            return self._decode(TopicRouteData, await self.ask(command))
+        except ResponseError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            raise NotFound(
+                f"the topic {topic} does not exist", hint=f"create it with `mqctl topic update {topic}`"
+            ) from None
+
+    async def cluster_info(self) -> ClusterInfo:
+        return self._decode(ClusterInfo, await self.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
+
+    async def topic_list(self, cluster: str | None = None) -> list[str]:
+        """All topics, or those of one cluster; sorted. A cluster that does not exist has none."""
+        if cluster is None:
+            command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        else:
+            command = Command(RequestCode.GET_TOPICS_BY_CLUSTER, ext={"cluster": cluster})
+        return sorted(self._decode(TopicList, await self.ask(command)).topic_list)
+
+    async def system_topics(self) -> set[str]:
+        """The topics that servers made for themselves, as name server and brokers know them."""
+        answer = await self.ask(Command(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS))
+        known = self._decode(TopicList, answer)
+        topics = set(known.topic_list)
+        if known.broker_addr:
+            # Brokers of one release agree about theirs; the name server says which one to ask.
+            command = Command(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            topics.update(self._decode(TopicList, await self.call(known.broker_addr, command)).topic_list)
+        return topics
+
+    async def kv_config(self, namespace: str, key: str) -> str | None:
+        """None when nothing is stored under the key."""
+        command = Command(RequestCode.GET_KV_CONFIG, ext={"namespace": namespace, "key": key})
+        try:
+            return (await self.ask(command)).fields().get("value")
+        except ResponseError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    async def put_kv_config(self, namespace: str, key: str, value: str | None) -> None:
+        """At every name server, as they do not tell each other; None deletes the key."""
+        for address in self.name_servers:
+            if value is None:
+                command = Command(RequestCode.DELETE_KV_CONFIG, ext={"namespace": namespace, "key": key})
+            else:
+                command = Command(RequestCode.PUT_KV_CONFIG, ext={"namespace": namespace, "key": key, "value": value})
+            await self._pool.call(address, command, self.timeout)
+
+    async def ask(self, command: Command) -> Command:
+        """The answer of the first name server that gives one. Raises ResponseError if it is no success."""
+        failures: list[MqError] = []
+        for address in self.name_servers:
+            try:
+                return await self._pool.call(address, command, self.timeout)
+            except (ConnectionFailed, RequestTimeout) as error:
+                failures.append(error)
+        raise type(failures[0])(
+            "; ".join(error.message for error in failures),
+            hint="start one with `mqctl standalone`, or say where it is with -n host:port or NAMESRV_ADDR",
+        )
+
+    # -- brokers ------------------------------------------------------------------------------------
+
+    async def topic_config(self, address: str, topic: str) -> TopicConfig | None:
+        """The topic as this broker has it, None if it has not. 4.9.7 can only be asked for all topics."""
+        answer = await self.call(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG))
+        return self._decode(TopicConfigTable, answer).topic_config_table.get(topic)
+
+    async def create_topic(self, address: str, config: TopicConfig) -> None:
+        """Creates the topic on this broker or gives it this configuration, the whole of it."""
+        header = CreateTopicHeader(
+            topic=config.topic_name,
+            read_queue_nums=config.read_queue_nums,
+            write_queue_nums=config.write_queue_nums,
+            perm=config.perm,
+            default_topic=AUTO_CREATE_TOPIC,
+            topic_filter_type=config.topic_filter_type,
+            topic_sys_flag=config.topic_sys_flag,
+            order=config.order,
+        )
+        await self.call(address, Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header_fields(header)))
+
+    async def topic_stats(self, address: str, topic: str) -> TopicStatsTable:
+        command = Command(RequestCode.GET_TOPIC_STATS_INFO, ext={"topic": topic})
+        return self._decode(TopicStatsTable, await self.call(address, command))
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        answer = await self.call(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
+        return self._decode(KVTable, answer).table
+
+    async def request(self, address: str, command: Command, timeout: float | None = None) -> Command:
+        """A broker's answer, whatever its code."""
+        try:
+            return await self._pool.request(address, command, self.timeout if timeout is None else timeout)
+        except ConnectionFailed as error:
+            raise ConnectionFailed(
+                error.message,
+                hint=f"the broker registered as {address}; if it runs but cannot be reached under that address "
+                "from here, set brokerIP1 in its configuration",
+            ) from None
+
+    async def call(self, address: str, command: Command, timeout: float | None = None) -> Command:
+        """A broker's answer to a request that must succeed. Raises ResponseError for any other code."""
+        answer = await self.request(address, command, timeout)
+        if answer.code != ResponseCode.SUCCESS:
+            raise ResponseError(answer.code, answer.remark, address)
+        return answer
+
+    def _decode(self, kind: type[B], answer: Command) -> B:
+        try:
+            return bodies.decode(kind, answer.body)
+        except bodies.BodyError as error:
+            raise MqError(f"an answer cannot be read: {error}") from None

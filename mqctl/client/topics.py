@@ -1,0 +1,117 @@
+"""Creating and changing topics: read what is there, merge, write, read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from mqctl.client.admin import Admin
+from mqctl.errors import MqError
+from mqctl.remoting.bodies import TopicConfig
+
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+PERM_INHERIT: Final = 1
+
+# What RocketMQ's admin tool gives a new topic.
+NEW_TOPIC: Final = TopicConfig(read_queue_nums=8, write_queue_nums=8, perm=PERM_READ | PERM_WRITE)
+
+# Where name servers keep which topics are ordered, and over how many queues of which broker.
+ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What to change about a topic; None leaves a value as it is."""
+
+    read_queue_nums: int | None = None
+    write_queue_nums: int | None = None
+    perm: int | None = None
+    order: bool | None = None
+
+    def apply(self, topic: str, current: TopicConfig | None) -> TopicConfig:
+        wanted = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None}
+        return msgspec.structs.replace(current or NEW_TOPIC, topic_name=topic, **wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened at one broker. `after` is what the broker says, not what it was asked for."""
+
+    broker_name: str
+    address: str
+    before: TopicConfig | None
+    after: TopicConfig | None
+    error: MqError | None = None
+
+
+async def update_topic(
+    admin: Admin, topic: str, wish: Wish, broker_name: str, address: str, *, dry_run: bool
+) -> Outcome:
+    """Never raises MqError: other brokers' outcomes are worth as much as this one's."""
+    before = after = None
+    try:
+        before = await admin.topic_config(address, topic)
+        after = wish.apply(topic, before)
+        if not dry_run:
+            await admin.create_topic(address, after)
+            after = await admin.topic_config(address, topic)
+    except MqError as error:
+        return Outcome(broker_name, address, before, None, error)
+    return Outcome(broker_name, address, before, after)
+
+
+async def set_order(admin: Admin, topic: str, queue_nums: dict[str, int] | None) -> None:
+    """Makes the topic ordered over so many queues of each broker, or with None not ordered any more.
+
+    A broker takes the flag from the name servers, not from the request that creates the topic, so this comes
+    first and the request makes the broker look. Brokers that are not named keep their entry.
+    """
+    if queue_nums is None:
+        await admin.put_kv_config(ORDER_NAMESPACE, topic, None)
+        return
+    entries = dict(_order_entries(await admin.kv_config(ORDER_NAMESPACE, topic) or ""))
+    entries.update({name: str(count) for name, count in queue_nums.items()})
+    text = ";".join(f"{name}:{count}" for name, count in sorted(entries.items()))
+    await admin.put_kv_config(ORDER_NAMESPACE, topic, text)
+
+
+def _order_entries(text: str) -> list[tuple[str, str]]:
+    """`broker-a:8;broker-b:4` to pairs. A broker's name may hold a colon, a count may not."""
+    pairs = [entry.rpartition(":") for entry in text.split(";")]
+    return [(name, count) for name, _, count in pairs if name]
+
+
+# -- permissions as text --------------------------------------------------------------------------------
+
+_LETTERS: Final = {"r": PERM_READ, "w": PERM_WRITE, "x": PERM_INHERIT}
+
+
+def parse_perm(text: str) -> int:
+    """`rw`, `r`, `w`, or RocketMQ's number. Raises ValueError."""
+    if text.isdecimal() and int(text) < 8:
+        return int(text)
+    if not text or len(set(text)) != len(text) or not set(text) <= _LETTERS.keys():
+        raise ValueError(f"{text!r} is not a permission: write r, w or rw, or 4, 2 or 6")
+    return sum(_LETTERS[letter] for letter in text)
+
+
+def perm_text(perm: int) -> str:
+    """`x` is the right to serve as a pattern for new topics, as TBW102 does."""
+    return "".join(letter for letter, bit in _LETTERS.items() if perm & bit) or "-"
+
+
+# -- names that mean something --------------------------------------------------------------------------
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+_SYSTEM_PREFIX: Final = "rmq_sys_"
+
+
+async def user_topics(admin: Admin, topics: list[str]) -> list[str]:
+    """Those that people created: without the servers' own, and without retry and dead letter topics."""
+    system = await admin.system_topics()
+    made_by_servers = (RETRY_PREFIX, DLQ_PREFIX, _SYSTEM_PREFIX)
+    return [topic for topic in topics if topic not in system and not topic.startswith(made_by_servers)]

@@ -1,0 +1,39 @@
+"""Points in time as people type them, and as they read them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Final
+
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_AGO: Final = re.compile(r"-(\d+)([smhd])")
+_JAVA: Final = "%Y-%m-%d#%H:%M:%S:%f"
+
+# Milliseconds of today have 13 digits. Fewer than 11 are far more likely to be seconds, which would quietly
+# mean January 1970; those are refused.
+_MIN_MS_DIGITS: Final = 11
+
+
+def parse_time(text: str, now: float) -> int:
+    """Milliseconds since 1970 from: milliseconds, `-10m` (s, m, h, d), ISO 8601 (local time if it names no
+    zone), or RocketMQ's `yyyy-MM-dd#HH:mm:ss:SSS`. `now` in seconds. Raises ValueError that says so."""
+    if text.isdecimal() and len(text) >= _MIN_MS_DIGITS:
+        return int(text)
+    ago = _AGO.fullmatch(text)
+    try:
+        if ago is not None:
+            return int((now - timedelta(**{_UNITS[ago[2]]: int(ago[1])}).total_seconds()) * 1000)
+        moment = datetime.strptime(text, _JAVA) if "#" in text else datetime.fromisoformat(text)
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is not a time: write -10m, 2024-05-31T12:00:00, 2024-05-31#12:00:00:000 or milliseconds"
+        ) from None
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Local time, to the millisecond; a dash for RocketMQ's ways to say that there is none."""
+    if timestamp_ms <= 0:
+        return "-"
+    return datetime.fromtimestamp(timestamp_ms / 1000).isoformat(" ", "milliseconds")

@@ -1,0 +1,65 @@
+"""Apache's own mqadmin against our servers: the commands an operator tries first, and what they print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.interop.acting import start_producer
+from tests.peers.apache import mqadmin
+from tests.peers.driver import ClientDriver
+from tests.peers.ours import OurBroker
+
+pytestmark = pytest.mark.interop
+
+Unique = Callable[[str], str]
+
+
+@pytest.fixture(params=["4.9.7", "5.5.0"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def run(version: str, broker: OurBroker, *arguments: str) -> str:
+    done = mqadmin(version, broker.namesrv, *arguments)
+    assert "Exception" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.stdout
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def test_cluster_list(version: str, our_broker: OurBroker) -> None:
+    (row,) = [row for row in rows(run(version, our_broker, "clusterList")) if our_broker.address in row]
+    assert row[:4] == [our_broker.cluster, our_broker.name, "0", our_broker.address]
+    assert row[4] == "V4_9_7"
+
+
+def test_update_topic_route_status_and_list(
+    version: str, java55: ClientDriver, our_broker: OurBroker, unique: Unique
+) -> None:
+    topic = unique("admin")
+    run(version, our_broker, "updateTopic", "-c", our_broker.cluster, "-t", topic, "-w", "8", "-r", "4", "-p", "6")
+
+    route = json.loads(run(version, our_broker, "topicRoute", "-t", topic))
+    (queues,) = route["queueDatas"]
+    assert (queues["writeQueueNums"], queues["readQueueNums"], queues["perm"]) == (8, 4, 6)
+    (broker,) = route["brokerDatas"]
+    assert (broker["brokerName"], broker["brokerAddrs"]) == (our_broker.name, {"0": our_broker.address})
+
+    start_producer(java55, our_broker, unique("pg"))
+    for number in range(3):
+        java55.call("send", name="p", topic=topic, body=b"m-%d" % number, queueId=5)
+    status = {
+        row[1]: row for row in rows(run(version, our_broker, "topicStatus", "-t", topic)) if row[0] == our_broker.name
+    }
+    assert sorted(status, key=int) == [str(queue) for queue in range(8)]
+    assert status["5"][2:4] == ["0", "3"]
+    assert status["0"][2:4] == ["0", "0"]
+
+    names = run(version, our_broker, "topicList").split()
+    assert topic in names
+    assert {"TBW102", "SELF_TEST_TOPIC", our_broker.cluster, our_broker.name} <= set(names)
