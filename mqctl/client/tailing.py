@@ -87,6 +87,7 @@ class Tail:
         self._on_trouble = on_trouble
         self._arrived: asyncio.Queue[ReceivedMessage | MqError] = asyncio.Queue(READ_AHEAD)
         self._positions: list[Position] = []
+        self._troubled: set[str] = set()
 
     async def open(self) -> int:
         """How many queues there are to follow. Raises NotFound for a topic that does not exist."""
@@ -135,18 +136,17 @@ class Tail:
     # -- one queue ----------------------------------------------------------------------------------
 
     async def _follow(self, position: Position) -> None:
-        troubled = False
         while True:
             try:
                 position = await self._pull(position)
-                troubled = False
+                self._troubled.discard(position.address)
             except MqError as error:
                 if not error.retriable:
                     await self._arrived.put(error)
                     return
-                if not troubled:
+                if position.address not in self._troubled:
+                    self._troubled.add(position.address)  # all its queues have the same trouble
                     self._on_trouble(error)
-                troubled = True
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _pull(self, position: Position) -> Position:

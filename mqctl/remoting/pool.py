@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Final
 
 from mqctl.errors import ConnectionFailed, MqError, ResponseError
@@ -57,8 +58,7 @@ class ConnectionPool:
             async with asyncio.timeout(CONNECT_SECONDS):
                 _, connection = await loop.create_connection(lambda: Connection(self._on_request), host, port)
         except (OSError, TimeoutError) as error:
-            reason = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-            raise ConnectionFailed(f"cannot connect to {address}: {reason}") from None
+            raise ConnectionFailed(f"cannot connect to {address}: {_reason(error)}") from None
         return connection
 
     async def request(self, address: str, command: Command, timeout: float) -> Command:
@@ -80,6 +80,15 @@ class ConnectionPool:
             connection.close()
         # Transports close on the next turn of the loop.
         await asyncio.sleep(0)
+
+
+def _reason(error: OSError | TimeoutError) -> str:
+    """asyncio puts the address into `strerror`, where it says again what the sentence around it says."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)  # a name that does not resolve has a negative number of its own
 
 
 def _ignore(connection: Connection, request: Command) -> None:

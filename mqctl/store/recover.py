@@ -8,10 +8,12 @@ walked; a record that its queue already has is passed over.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mqctl.store import record
 from mqctl.store.consumequeue import ConsumeQueue
+from mqctl.store.files import Segments
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import TAGS, parse_properties
 
@@ -20,66 +22,82 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How much of the log is read at a time. A record larger than this is read on its own.
+# How much of the log is read at a time.
 CHUNK: Final = 4 * 1024 * 1024
+
+NOT_FOR_CONSUMERS: Final = (record.SYS_TRANSACTION_PREPARED, record.SYS_TRANSACTION_ROLLBACK)
 
 
 def recover(store: MessageStore, *, was_clean: bool) -> None:
-    commitlog = store.log
-    start = commitlog.begin
+    start = store.log.begin
     if was_clean:
         start = max([start, *(queue.end_of_log() for queue in store.queues.values())])
-    end, dispatched = _walk(store, start)
-    commitlog.open_at(end)
+    walk = LogWalk(store.log.segments, start)
+    added = sum(_dispatch(store, found) for found in walk)
+    store.log.open_at(walk.end)
     for queue in store.queues.values():
-        _cut_queue(queue, end)
-    if dispatched or not was_clean:
-        log.info("store %s: %d records added to consume queues, log ends at %d", store.config.root, dispatched, end)
+        _cut(queue, walk.end)
+    if added or not was_clean:
+        log.info("store %s: %d entries rebuilt, the log ends at %d", store.config.root, added, walk.end)
     store.flush_queues()
 
 
-def _walk(store: MessageStore, start: int) -> tuple[int, int]:
-    """Dispatches every sound record from `start` on; (end of the last one, how many were new)."""
-    segments = store.log.segments
-    offset, dispatched = start, 0
-    buffer, buffer_start = b"", start
-    while True:
-        position = offset - buffer_start
-        if len(buffer) - position < record.MIN_RECORD or len(buffer) - position < record.size_of(
-            buffer[position : position + 8]
-        ):
-            buffer, buffer_start, position = segments.read(offset, CHUNK), offset, 0
-            if len(buffer) >= record.BLANK.size and record.size_of(buffer) > CHUNK:
-                buffer = segments.read(offset, record.size_of(buffer))
-        if len(buffer) - position < record.BLANK.size:
-            return offset, dispatched
-        size, magic = record.SIZE_AND_MAGIC.unpack_from(buffer, position)
-        if magic == record.MAGIC_BLANK:
-            following = segments.start_of(offset) + segments.file_size
-            if not segments.has(following):
-                return offset, dispatched
-            offset = following
-            continue
-        try:
-            found = record.parse(buffer, position, check_crc=True)
-        except record.RecordError:
-            return offset, dispatched
-        if found.phys_offset != offset:
-            return offset, dispatched
-        dispatched += _dispatch(store, found)
-        offset += size
+class LogWalk:
+    """The sound records of a log from some record's place on. `end` is the place behind the last one: there
+    the log ends, or something that is not a record begins."""
+
+    def __init__(self, segments: Segments, start: int) -> None:
+        self._segments = segments
+        self.end = start
+        self._chunk = b""
+        self._chunk_start = start
+
+    def __iter__(self) -> Iterator[record.Record]:
+        while self._skip_blank():
+            try:
+                found = record.parse(self._bytes(self._record_size()), 0, check_crc=True)
+            except record.RecordError:
+                return
+            if found.phys_offset != self.end:
+                return
+            yield found
+            self.end += found.size
+
+    def _skip_blank(self) -> bool:
+        """Steps over the blank at a file's end; False if there is no file behind it, or nothing at all."""
+        head = self._bytes(record.BLANK.size)
+        if len(head) < record.BLANK.size:
+            return False
+        if record.BLANK.unpack_from(head)[1] != record.MAGIC_BLANK:
+            return True
+        following = self._segments.start_of(self.end) + self._segments.file_size
+        if not self._segments.has(following):
+            return False
+        self.end = following
+        return True
+
+    def _record_size(self) -> int:
+        """What the record claims, within what a file can hold: it may be no record at all."""
+        claimed = record.size_of(bytes(self._bytes(record.BLANK.size)))
+        return max(record.MIN_RECORD, min(claimed, self._segments.file_size))
+
+    def _bytes(self, size: int) -> memoryview:
+        """Up to `size` bytes at `end`, read ahead in chunks."""
+        position = self.end - self._chunk_start
+        if position + size > len(self._chunk):
+            self._chunk = self._segments.read(self.end, max(size, CHUNK))
+            self._chunk_start, position = self.end, 0
+        return memoryview(self._chunk)[position : position + size]
 
 
 def _dispatch(store: MessageStore, found: record.Record) -> bool:
-    if found.sys_flag & record.SYS_TRANSACTION_MASK in (
-        record.SYS_TRANSACTION_PREPARED,
-        record.SYS_TRANSACTION_ROLLBACK,
-    ):
+    """Adds the record to its queue; False if it is there already or does not belong into one."""
+    if found.sys_flag & record.SYS_TRANSACTION_MASK in NOT_FOR_CONSUMERS:
         return False
     queue = store.queue(found.topic, found.queue_id)
     if found.queue_offset < queue.max_offset:
         return False
-    if found.queue_offset > queue.max_offset and queue.max_offset == 0:
+    if found.queue_offset > queue.max_offset == 0:
         queue.start_at(found.queue_offset)
     tags = parse_properties(found.properties).get(TAGS)
     queue.append(found.phys_offset, found.size, java_hash(tags) if tags else 0)
@@ -88,8 +106,8 @@ def _dispatch(store: MessageStore, found: record.Record) -> bool:
     return True
 
 
-def _cut_queue(queue: ConsumeQueue, log_end: int) -> None:
-    """Entries that point past the end of the log have lost their records."""
+def _cut(queue: ConsumeQueue, log_end: int) -> None:
+    """Forgets entries that point past the end of the log: their records are lost."""
     keep = queue.max_offset
     while keep > queue.min_offset:
         entry = queue.entry(keep - 1)
@@ -97,10 +115,6 @@ def _cut_queue(queue: ConsumeQueue, log_end: int) -> None:
             break
         keep -= 1
     if keep < queue.max_offset:
-        log.warning(
-            "consume queue %s-%d: %d entries past the log's end cut",
-            queue.topic,
-            queue.queue_id,
-            queue.max_offset - keep,
-        )
+        lost = queue.max_offset - keep
+        log.warning("consume queue %s-%d: %d entries past the log's end cut", queue.topic, queue.queue_id, lost)
         queue.truncate(keep)

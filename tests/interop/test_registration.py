@@ -86,7 +86,7 @@ def test_a_broker_with_two_name_servers_survives_the_loss_of_one(
         assert [each["brokerAddrs"] for each in route["brokerDatas"]] == [{"0": broker.address}]
     first.kill()
     make_topic(broker, after, 2)
-    exchange(java55, both, after, unique("cg"))
+    exchange(java55, second.address, after, unique("cg"))
     exchange(java55, second.address, before, unique("cg"))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.peers import wire
 from tests.peers.driver import ClientDriver, DriverError
 from tests.peers.ours import OurBroker
 
@@ -14,7 +15,10 @@ pytestmark = pytest.mark.interop
 
 Unique = Callable[[str], str]
 
+PULL_MESSAGE = 11
+SEND_MESSAGE_V2 = 310
 NO_PERMISSION = 16
+TOPIC_NOT_EXIST = 17
 MESSAGE_ILLEGAL = 13
 
 
@@ -134,20 +138,20 @@ def test_a_topic_is_created_on_first_send(client: ClientDriver, our_broker: OurB
     assert sorted(each["queueId"] for each in queues) == [0, 1, 2, 3]
 
 
-def test_an_unknown_topic_is_refused_where_creation_is_off(
-    java49: ClientDriver, own_broker: OurBroker, unique: Unique
-) -> None:
+def test_an_unknown_topic_is_refused_where_creation_is_off(own_broker: OurBroker, unique: Unique) -> None:
     own_broker.stop()
     own_broker.conf["autoCreateTopicEnable"] = "false"
     own_broker.start()
-    # No route, and TBW102 has none either on this cluster's broker: ask it directly for the answer.
-    from tests.peers import wire
-
-    fields = {"a": "g", "b": unique("none"), "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
-    reply = wire.request(own_broker.address, 310, **fields)
-    assert reply.code == 17
+    reply = send_raw(own_broker, unique("none"))
+    assert reply.code == TOPIC_NOT_EXIST
     assert reply.remark is not None
     assert "does not exist" in reply.remark
+
+
+def send_raw(broker: OurBroker, topic: str) -> wire.Reply:
+    """A send that asks no route first, so that the broker's own answer is seen."""
+    fields = {"a": "g", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
+    return wire.request(broker.address, SEND_MESSAGE_V2, **fields)
 
 
 def test_write_permission_is_enforced(java49: ClientDriver, our_broker: OurBroker, unique: Unique) -> None:
@@ -156,9 +160,24 @@ def test_write_permission_is_enforced(java49: ClientDriver, our_broker: OurBroke
     start_producer(java49, our_broker, unique("pg"), retryTimes=0)
     java49.call("send", name="p", topic=topic, body=b"while writable", queueId=0)
     make_topic(our_broker, topic, 2, perm=4)
-    with pytest.raises(DriverError) as refused:  # the client still has the old route
+    with pytest.raises(DriverError):
         java49.call("send", name="p", topic=topic, body=b"too late", queueId=0)
-    assert refused.value.code == NO_PERMISSION
+    refused = send_raw(our_broker, topic)
+    assert (refused.code, refused.remark) == (NO_PERMISSION, f"sending to topic '{topic}' on this broker is forbidden")
     start_consumer(java49, our_broker, topic, unique("cg"))
     (got,) = java49.wait_messages("c", 1)
     assert got.body == b"while writable"
+
+
+def test_read_permission_is_enforced(java49: ClientDriver, our_broker: OurBroker, unique: Unique) -> None:
+    topic = unique("writeonly")
+    make_topic(our_broker, topic, 1, perm=2)
+    start_producer(java49, our_broker, unique("pg"))
+    java49.call("send", name="p", topic=topic, body=b"hidden")
+    pull = {
+        "consumerGroup": "g", "topic": topic, "queueId": "0", "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "4",
+        "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*",
+    }  # fmt: skip
+    assert wire.request(our_broker.address, PULL_MESSAGE, **pull).code == NO_PERMISSION
+    make_topic(our_broker, topic, 1, perm=6)
+    assert wire.request(our_broker.address, PULL_MESSAGE, **pull).code == 0

@@ -61,6 +61,8 @@ from .jvm import QUICK_START, java, write_home
 
 SOURCES: Final = Path(__file__).resolve().parent
 CALL_TIMEOUT_S: Final = 30.0
+# Clients ask for routes and send heartbeats every 30 s; one that just missed a change comes round within this.
+DELIVERY_TIMEOUT_S: Final = 60.0
 EXIT_TIMEOUT_S: Final = 15.0
 LOG_TAIL_CHARS: Final = 4000
 
@@ -205,7 +207,7 @@ class ClientDriver:
         consumer: str,
         count: int = 0,
         predicate: Callable[[list[Message]], bool] | None = None,
-        timeout: float = CALL_TIMEOUT_S,
+        timeout: float = DELIVERY_TIMEOUT_S,
     ) -> list[Message]:
         """Wait until the consumer has ``count`` messages and ``predicate`` holds; return all it has."""
 

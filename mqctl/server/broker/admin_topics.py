@@ -40,6 +40,7 @@ class TopicAdmin:
             RequestCode.UPDATE_AND_CREATE_TOPIC: (CreateTopicHeader, self.on_update),
             RequestCode.DELETE_TOPIC_IN_BROKER: (TopicHeader, self.on_delete),
             RequestCode.GET_ALL_TOPIC_CONFIG: (None, self.on_all),
+            RequestCode.GET_TOPIC_CONFIG: (TopicHeader, self.on_get),
             RequestCode.GET_TOPIC_STATS_INFO: (TopicHeader, self.on_stats),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: (None, self.on_system_topics),
         }
@@ -74,13 +75,15 @@ class TopicAdmin:
     def on_all(self, connection: Connection, request: Command, _: None) -> Command:
         return request.reply(ext={}, body=bodies.encode(self._topics.snapshot()))
 
+    def on_get(self, connection: Connection, request: Command, header: TopicHeader) -> Command:
+        """5.x tools ask for one topic; its queue mapping, which only static topics have, is left out."""
+        return request.reply(ext={}, body=bodies.encode(self._find(header.topic)))
+
     def on_system_topics(self, connection: Connection, request: Command, _: None) -> Command:
         return request.reply(body=bodies.encode(TopicList(topic_list=self._topics.system_names())))
 
     def on_stats(self, connection: Connection, request: Command, header: TopicHeader) -> Command:
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise RequestFailed(ResponseCode.TOPIC_NOT_EXIST, f"the topic {header.topic!r} does not exist")
+        topic = self._find(header.topic)
         table = {}
         for queue_id in range(topic.write_queue_nums):
             key = MessageQueue(topic=header.topic, broker_name=self._config.broker_name, queue_id=queue_id)
@@ -96,6 +99,12 @@ class TopicAdmin:
             max_offset=queue.max_offset,
             last_update_timestamp=stored_at(self._store, queue, queue.max_offset - 1) or 0,
         )
+
+    def _find(self, topic: str) -> TopicConfig:
+        found = self._topics.get(topic)
+        if found is None:
+            raise RequestFailed(ResponseCode.TOPIC_NOT_EXIST, f"the topic {topic!r} does not exist")
+        return found
 
     def _check_changeable(self, topic: str) -> None:
         check_topic_name(topic)

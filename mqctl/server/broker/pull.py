@@ -53,10 +53,11 @@ def response_code(fetched: Fetched, asked_offset: int) -> ResponseCode:
 
 
 def tag_codes(subscription: SubscriptionData) -> frozenset[int] | None:
-    """The hashes to look for in the consume queue; None when every message is wanted."""
+    """The hashes to look for in the consume queue; None when every message is wanted. The client's own
+    hashes are not enough: the Go client hashes bytes where Java hashes UTF-16 units."""
     if subscription.sub_string in ("", MATCH_ALL):
         return None
-    return frozenset(subscription.code_set)
+    return frozenset(subscription.code_set | {java_hash(tag) for tag in subscription.tags_set})
 
 
 def parse_tags(topic: str, expression: str | None) -> SubscriptionData:

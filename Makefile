@@ -1,0 +1,49 @@
+# `make help` lists what there is.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+DATA   ?= mqctl-data
+
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("mqctl needs Python 3.11 or later: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with the store in ./$(DATA)
+	$(BIN)/mqctl standalone --store $(DATA)
+
+test: lint  ## lint, check types, run the whole suite (interop tests need Java, Maven and Go)
+	$(BIN)/python -m pytest
+
+unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
+	$(BIN)/python -m pytest -m 'not interop'
+
+lint: $(VENV)/installed-dev  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-dev  ## let ruff rewrite the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/installed-dev  ## compare with Apache's broker under the same load, print ratios
+	$(BIN)/python -m tests.bench
+
+completions: $(VENV)/installed  ## generate the shell completion files
+	for shell in bash zsh fish; do $(BIN)/mqctl completion $$shell > completions/mqctl.$$shell; done
+
+clean:  ## remove the environment and caches; stores are left alone
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help run test unit lint format bench completions clean
