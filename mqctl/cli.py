@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from mqctl.commands.common import AdminGroup, Session, noun
-from mqctl.env import Environment
+from mqctl.env import SHELL_VARIABLE, Environment
 from mqctl.errors import MqError
 from mqctl.exit import ExitCode, exit_code
 
@@ -28,6 +28,7 @@ NOUNS: Final = {
     "topic": ("topic", "Create, change and describe topics."),
     "msg": ("msg", "Send messages and follow topics."),
     "shutdown": ("shutdown", "Stop name servers or brokers that run on this machine."),
+    "completion": ("completion", "Print a shell's completion script."),
     "version": ("version", "Print the version."),
 }
 
@@ -38,7 +39,7 @@ class LazyGroup(AdminGroup):
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
         self.commands = {
-            name: TyperCommand(name, help=help, rich_markup_mode=None) for name, (_, help) in NOUNS.items()
+            name: TyperCommand(name, short_help=help, rich_markup_mode=None) for name, (_, help) in NOUNS.items()
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
@@ -76,6 +77,11 @@ def build() -> Any:
 def run(args: Sequence[str], env: Environment | None = None) -> int:
     """Runs one command line and returns the exit status."""
     session = Session(env or Environment())
+    if SHELL_VARIABLE in session.env.variables:
+        from mqctl.completion import answer
+
+        answer(build(), session, session.env)
+        return ExitCode.DONE
     try:
         build().main(args=list(args), prog_name=PROGRAM, obj=session)
     except MqError as error:

@@ -7,7 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TextIO
+from typing import Final, TextIO
+
+# Set by the completion scripts: which shell wants to know what fits at the cursor.
+SHELL_VARIABLE: Final = "_MQCTL_SHELL"
 
 
 @dataclass(slots=True)

@@ -32,15 +32,16 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`show` is for tables only. Numbers stand at the right of their column."""
+    """`name` is for programs, `heading` and `show` are for tables, where width is dear."""
 
     name: str
+    heading: str = ""
     show: Callable[[Any], str] | None = None
 
     @property
     def title(self) -> str:
-        """`brokerName` reads BROKER NAME."""
-        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", self.name).upper()
+        """`queueId` reads QUEUE ID where no heading is given."""
+        return self.heading or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", self.name).upper()
 
     def text(self, row: Row) -> str:
         value = row[self.name]
@@ -127,8 +128,13 @@ def _csv(lines: Iterable[Sequence[str]]) -> str:
 
 
 def _csv_cells(columns: Sequence[Column], row: Row) -> list[str]:
-    values = [row[column.name] for column in columns]
-    return ["" if value is None else value if isinstance(value, str) else cell_text(value) for value in values]
+    return [_csv_cell(row[column.name]) for column in columns]
+
+
+def _csv_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None or value == [] or value == {} else cell_text(value)
 
 
 # -- for people -----------------------------------------------------------------------------------------

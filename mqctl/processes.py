@@ -12,6 +12,9 @@ import psutil
 # A process of both kinds at once.
 BOTH: Final = "standalone"
 
+# Of the interpreter; their values must not be taken for the script.
+_PYTHON_OPTIONS_WITH_VALUE: Final = frozenset({"-X", "-W", "--check-hash-based-pycs"})
+
 
 def find_servers(kind: str, port: int | None) -> list[psutil.Process]:
     """This user's `namesrv` or `broker` processes, all or the one that listens on `port`."""
@@ -63,11 +66,16 @@ def _after_program(words: list[str]) -> list[str] | None:
         return None
     if not PurePath(words[0]).name.startswith(("python", "pypy")):
         return words[1:] if PurePath(words[0]).name == "mqctl" else None
-    for at, word in enumerate(words[1:], 1):
+    rest = iter(words[1:])
+    for word in rest:
         if word == "-m":
-            return words[at + 2 :] if words[at + 1 : at + 2] == ["mqctl"] else None
-        if not word.startswith("-"):
-            return words[at + 1 :] if PurePath(word).name == "mqctl" else None
+            return list(rest) if next(rest, "") == "mqctl" else None
+        if word in _PYTHON_OPTIONS_WITH_VALUE:
+            next(rest, None)
+        elif word == "-c":
+            return None
+        elif not word.startswith("-"):
+            return list(rest) if PurePath(word).name == "mqctl" else None
     return None
 
 

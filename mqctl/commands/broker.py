@@ -23,7 +23,7 @@ from mqctl.commands.serving import (
 if TYPE_CHECKING:
     from mqctl.server.broker.config import BrokerConfig
 
-app = noun("Run a broker.", cls=ServerGroup, runs=True)
+app = noun(cls=ServerGroup, runs=True)
 
 
 @app.callback()

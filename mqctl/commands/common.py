@@ -156,5 +156,7 @@ def single() -> typer.Typer:
 
 
 def noun(help: str | None = None, *, cls: type[TyperGroup] = AdminGroup, runs: bool = False) -> typer.Typer:
-    """The typer application of a noun. `runs`: it also does something without a verb."""
-    return typer.Typer(cls=cls, help=help, no_args_is_help=not runs, invoke_without_command=runs, **_SETTINGS)
+    """The typer application of a noun. `runs`: it also does something without a verb, and its callback's
+    docstring is the help."""
+    settings = _SETTINGS if help is None else {**_SETTINGS, "help": help}
+    return typer.Typer(cls=cls, no_args_is_help=not runs, invoke_without_command=runs, **settings)

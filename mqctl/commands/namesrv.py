@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mqctl.server.namesrv.config import NamesrvConfig
 
-app = noun("Run a name server.", cls=ServerGroup, runs=True)
+app = noun(cls=ServerGroup, runs=True)
 
 
 @app.callback()

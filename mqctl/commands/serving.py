@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from mqctl.commands.common import Session
-from mqctl.errors import ConfigError
+from mqctl.errors import ConfigError, StoreError
 
 if TYPE_CHECKING:
     import msgspec
@@ -77,6 +77,8 @@ def serve(
 
     Raises ConfigError or StoreError when they cannot.
     """
+    import logging
+
     from mqctl import logs
     from mqctl.server import run
 
@@ -84,4 +86,10 @@ def serve(
         logs.configure(log_file, level.value)
     except OSError as error:
         raise ConfigError(f"cannot write the log file {log_file}: {error.strerror or error}") from None
-    run.serve(make_servers, lambda: print(started(), file=session.env.stdout, flush=True))
+    try:
+        run.serve(make_servers, lambda: print(started(), file=session.env.stdout, flush=True))
+    except OSError as error:
+        # Whoever starts a server on a folder that is not his reads one line, not a stack; the log has it.
+        logging.getLogger(__name__).debug("the server failed", exc_info=error)
+        place = f"{error.filename}: " if error.filename else ""
+        raise StoreError(f"{place}{error.strerror or error}") from None

@@ -18,6 +18,7 @@ from mqctl.commands.serving import (
     read_properties,
     serve,
 )
+from mqctl.errors import ConfigError
 
 if TYPE_CHECKING:
     from mqctl.server.standalone import Standalone
@@ -63,9 +64,17 @@ def standalone(
     session = session_of(ctx)
     both = _read_config(session, config_file, store, namesrv_port, broker_port)
     if print_only:
+        session.env.stdout.write("# name server\n")
+        print_config(session, both.namesrv)
+        session.env.stdout.write("# broker\n")
         print_config(session, both.broker)
         return
-    serve(session, both.servers, lambda: _started(session, both), log_file, log_level)
+    try:
+        serve(session, both.servers, lambda: _started(session, both), log_file, log_level)
+    except ConfigError as error:
+        if error.hint:
+            error.hint += " (here: --namesrv-port, --broker-port)"
+        raise
 
 
 def _read_config(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -95,13 +95,26 @@ async def _targets(admin: Admin, cluster: str | None, broker: str | None) -> lis
     return [(names[0] if names else broker, broker)]
 
 
+def _config_text(config: dict[str, Any]) -> str:
+    order = " ordered" if config["order"] else ""
+    return f"w{config['writeQueueNums']} r{config['readQueueNums']} {config['perm']}{order}"
+
+
+CHANGED: Final = [
+    Column("brokerName", "BROKER"),
+    Column("brokerAddr", "ADDRESS"),
+    Column("before", show=_config_text),
+    Column("after", show=_config_text),
+]
+
+
 def _report(session: Session, outcomes: list[Outcome]) -> None:
     """What every broker did; the exit status says whether all, some or none of them did it."""
     from mqctl.exit import ExitCode
 
-    columns = [Column("brokerName"), Column("brokerAddr"), Column("before"), Column("after"), Column("error")]
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
-    session.print_rows(columns if failed else columns[:-1], [_outcome_row(outcome) for outcome in outcomes])
+    columns = [*CHANGED, Column("error")] if failed else CHANGED
+    session.print_rows(columns, [_outcome_row(outcome) for outcome in outcomes])
     for outcome in outcomes:
         _warn(session, outcome)
     if len(failed) == len(outcomes):
@@ -183,6 +196,16 @@ async def _check_cluster(admin: Admin, cluster: str) -> None:
     masters(await admin.cluster_info(), cluster)
 
 
+ROUTE: Final = [
+    Column("cluster"),
+    Column("brokerName", "BROKER"),
+    Column("brokerAddrs", "ADDRESSES"),
+    Column("readQueueNums", "READ"),
+    Column("writeQueueNums", "WRITE"),
+    Column("perm"),
+]
+
+
 @app.command(cls=AdminCommand)
 def route(ctx: typer.Context, topic: TopicArgument) -> None:
     """Show which brokers have a topic, and how many queues of it.
@@ -198,23 +221,26 @@ def route(ctx: typer.Context, topic: TopicArgument) -> None:
     brokers = {data.broker_name: data for data in found.broker_datas}
     rows = [
         {
-            "cluster": brokers[queues.broker_name].cluster if queues.broker_name in brokers else None,
-            "brokerName": queues.broker_name,
-            "brokerAddrs": _addresses(
-                brokers[queues.broker_name].broker_addrs if queues.broker_name in brokers else {}
-            ),
+            "cluster": broker.cluster,
+            "brokerName": broker.broker_name,
+            "brokerAddrs": {str(broker_id): address for broker_id, address in sorted(broker.broker_addrs.items())},
             "readQueueNums": queues.read_queue_nums,
             "writeQueueNums": queues.write_queue_nums,
             "perm": perm_text(queues.perm),
         }
         for queues in sorted(found.queue_datas, key=lambda data: data.broker_name)
+        if (broker := brokers.get(queues.broker_name)) is not None
     ]
-    names = ("cluster", "brokerName", "brokerAddrs", "readQueueNums", "writeQueueNums", "perm")
-    session.print_rows([Column(name) for name in names], rows)
+    session.print_rows(ROUTE, rows)
 
 
-def _addresses(by_id: dict[int, str]) -> dict[str, str]:
-    return {str(broker_id): by_id[broker_id] for broker_id in sorted(by_id)}
+STATS: Final = [
+    Column("brokerName", "BROKER"),
+    Column("queueId", "QUEUE"),
+    Column("minOffset", "MIN"),
+    Column("maxOffset", "MAX"),
+    Column("lastUpdateTimestamp", "LAST MESSAGE", time_text),
+]
 
 
 @app.command(cls=AdminCommand)
@@ -225,11 +251,9 @@ def stats(ctx: typer.Context, topic: TopicArgument) -> None:
     Example:
       mqctl topic stats orders
     """
-
     session = session_of(ctx)
     rows = session.ask(lambda admin: _stats(admin, topic))
-    columns = [Column(name) for name in ("brokerName", "queueId", "minOffset", "maxOffset")]
-    session.print_rows([*columns, Column("lastUpdateTimestamp", time_text)], rows)
+    session.print_rows(STATS, rows)
 
 
 async def _stats(admin: Admin, topic: str) -> list[dict[str, Any]]:

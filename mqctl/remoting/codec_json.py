@@ -6,7 +6,7 @@ here: `Command.header` decodes it once it is known which fields the request code
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -14,35 +14,50 @@ from mqctl.remoting.codes import LanguageCode
 
 T = TypeVar("T")
 
-_NO_EXT: Final = msgspec.Raw(b"")
+NO_EXT: Final = msgspec.Raw(b"")
 _LANGUAGE_NAMES: Final = {member.value: member.name for member in LanguageCode}
-_LANGUAGE_CODES: Final = {member.name: member.value for member in LanguageCode}
+_OTHER: Final = int(LanguageCode.OTHER)
+_LANGUAGE_CODES: Final[dict[str | int | None, int]] = {
+    key: member.value for member in LanguageCode for key in (member.name, member.value)
+}
+
+# Java's int: a value outside wraps around there, so it is refused here.
+_Int = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class JsonHeader(msgspec.Struct, rename="camel", gc=False):
-    code: int = 0
+    """What is read. extFields stay as they are, NO_EXT where there are none."""
+
+    code: _Int = 0
     language: str | int | None = "JAVA"
-    version: int = 0
-    opaque: int = 0
-    flag: int = 0
+    version: _Int = 0
+    opaque: _Int = 0
+    flag: _Int = 0
     remark: str | None = None
-    ext_fields: msgspec.Raw = _NO_EXT
+    ext_fields: msgspec.Raw = NO_EXT
+
+
+class _Written(msgspec.Struct, rename="camel", gc=False):
+    """What is written, in Java's order."""
+
+    code: int
+    ext_fields: dict[str, str] | msgspec.UnsetType
+    flag: int
+    language: str
+    opaque: int
+    remark: str | msgspec.UnsetType
+    version: int
+    serialize_type: str = msgspec.field(name="serializeTypeCurrentRPC", default="JSON")
 
 
 _decoder: Final = msgspec.json.Decoder(JsonHeader, strict=False)
 _ext_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 _encode_json: Final = msgspec.json.Encoder().encode
 
-# opaque and flag travel as Java ints: a value outside wraps around there, so we refuse it here.
-_INT32: Final = range(-(2**31), 2**31)
-
 
 def decode(header: bytes) -> JsonHeader:
     """Raises ValueError (msgspec's errors are) when the header is not JSON of the right shape."""
-    decoded = _decoder.decode(header)
-    if decoded.opaque not in _INT32 or decoded.flag not in _INT32 or decoded.code not in _INT32:
-        raise ValueError("code, opaque or flag is not a 32-bit integer")
-    return decoded
+    return _decoder.decode(header)
 
 
 _typed_decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
@@ -56,13 +71,7 @@ def typed_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     return decoder
 
 
-def present(ext_fields: msgspec.Raw) -> bytes | None:
-    """extFields as bytes; None where there are none."""
-    raw = bytes(ext_fields)
-    return raw if raw and raw != b"null" else None
-
-
-def decode_ext(raw: bytes) -> dict[str, str]:
+def decode_ext(raw: msgspec.Raw) -> dict[str, str]:
     """extFields as text. Java turns numbers and booleans into text and keeps null as absent: so do we."""
     try:
         members = _ext_decoder.decode(raw)
@@ -76,29 +85,21 @@ def _as_text(value: Any) -> str:
 
 
 def encode(
-    code: int,
-    language: int,
-    version: int,
-    opaque: int,
-    flag: int,
-    remark: str | None,
-    ext: dict[str, str] | None,
+    code: int, language: int, version: int, opaque: int, flag: int, remark: str | None, ext: dict[str, str] | None
 ) -> bytes:
-    header: dict[str, Any] = {"code": code}
-    if ext is not None:
-        header["extFields"] = ext
-    header["flag"] = flag
-    header["language"] = _LANGUAGE_NAMES.get(language, "OTHER")
-    header["opaque"] = opaque
-    if remark is not None:
-        header["remark"] = remark
-    header["serializeTypeCurrentRPC"] = "JSON"
-    header["version"] = version
-    return _encode_json(header)
+    return _encode_json(
+        _Written(
+            code,
+            msgspec.UNSET if ext is None else ext,
+            flag,
+            _LANGUAGE_NAMES.get(language, "OTHER"),
+            opaque,
+            msgspec.UNSET if remark is None else remark,
+            version,
+        )
+    )
 
 
 def language_code(language: str | int | None) -> int:
     """Java accepts a name or an ordinal and tolerates names it does not know."""
-    if isinstance(language, str):
-        return _LANGUAGE_CODES.get(language, LanguageCode.OTHER)
-    return language if language in _LANGUAGE_NAMES else LanguageCode.OTHER
+    return _LANGUAGE_CODES.get(language, _OTHER)

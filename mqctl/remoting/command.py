@@ -47,7 +47,7 @@ class Command(msgspec.Struct, gc=False, eq=False):
     version: int = VERSION_4_9_7
     language: int = int(LanguageCode.PYTHON)
     codec: int = JSON
-    ext_raw: bytes | None = None
+    ext_raw: msgspec.Raw | None = None
 
     @property
     def is_response(self) -> bool:
@@ -140,7 +140,7 @@ def decode_frame(frame: Frame) -> Command:
                 header.version,
                 codec_json.language_code(header.language),
                 JSON,
-                codec_json.present(header.ext_fields),
+                None if header.ext_fields is codec_json.NO_EXT else header.ext_fields,
             )
         if frame.codec == BINARY:
             code, language, version, opaque, flag, remark, ext = codec_binary.decode(frame.header)

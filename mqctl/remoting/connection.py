@@ -110,10 +110,14 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: Command) -> None:
         """Queues the command; all that is queued within one turn of the loop leaves in one write."""
-        self._out.append(command.encode())
+        self.queue(command)
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
+
+    def queue(self, command: Command) -> None:
+        """For a caller that will flush by itself, after more."""
+        self._out.append(command.encode())
 
     def flush(self) -> None:
         self._flush_scheduled = False

@@ -6,12 +6,12 @@ is required; a request that lacks it is answered with an error that names it.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct, field
 
-from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command, HeaderError
 
 # Java's int and long. A number outside would wrap around there; here the sender is told.
@@ -54,20 +54,18 @@ _LONG_NAMES: Final = {
     "batch": "m",
 }
 _SHORT_NAMES: Final = {short: long for long, short in _LONG_NAMES.items()}
+_FIELD_IN_ERROR: Final = re.compile(r"(`(?:\$\.)?)([a-m])`")
 
 
-def send_header(request: Command) -> SendMessageHeader:
-    """The header of any request that sends a message, whichever names it uses."""
-    if request.code != RequestCode.SEND_MESSAGE:
-        return request.header(SendMessageHeader)
+def long_send_header(request: Command) -> SendMessageHeader:
+    """The header of a SEND_MESSAGE. Raises HeaderError, in which the fields have their long names."""
     short = {_LONG_NAMES[name]: value for name, value in request.fields().items() if name in _LONG_NAMES}
     try:
         return msgspec.convert(short, SendMessageHeader, strict=False)
     except msgspec.ValidationError as error:
-        text = str(error)
-        for short_name, long_name in _SHORT_NAMES.items():
-            text = text.replace(f"`{short_name}`", f"`{long_name}`").replace(f"`$.{short_name}`", f"`$.{long_name}`")
-        raise HeaderError(text) from None
+        raise HeaderError(
+            _FIELD_IN_ERROR.sub(lambda found: f"{found[1]}{_SHORT_NAMES[found[2]]}`", str(error))
+        ) from None
 
 
 class PullMessageHeader(Struct, rename="camel", gc=False):

@@ -91,6 +91,41 @@ def join_properties(properties: dict[str, str]) -> str:
     return PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
 
 
+def _find(text: str, mark: str) -> int:
+    """Where the last pair that begins with `mark` begins; -1 if there is none."""
+    at = text.rfind(PROPERTY_SEPARATOR + mark)
+    if at >= 0:
+        return at + 1
+    return 0 if text.startswith(mark) else -1
+
+
+def get_property(text: str, name: str) -> str | None:
+    """One property of a text, without reading all of it; the last where it occurs twice."""
+    mark = name + NAME_VALUE_SEPARATOR
+    at = _find(text, mark)
+    if at < 0:
+        return None
+    begin = at + len(mark)
+    end = text.find(PROPERTY_SEPARATOR, begin)
+    return (text[begin:end] if end >= 0 else text[begin:]) or None
+
+
+def drop_property(text: str, name: str) -> str:
+    """The text without a property, wherever and however often it occurs."""
+    mark = name + NAME_VALUE_SEPARATOR
+    while (at := _find(text, mark)) >= 0:
+        end = text.find(PROPERTY_SEPARATOR, at)
+        text = text[:at] + text[end + 1 :] if end >= 0 else text[: max(0, at - 1)]
+    return text
+
+
+def join_texts(first: str, second: str) -> str:
+    """Two property texts as one, the second one winning where both have a name."""
+    if not first or first.endswith(PROPERTY_SEPARATOR):
+        return first + second
+    return f"{first}\x02{second}"
+
+
 def format_properties(properties: dict[str, str]) -> str:
     """Write the text in the order given, without a trailing separator; empty names and values are dropped.
 

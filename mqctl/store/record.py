@@ -255,27 +255,25 @@ def parse(buffer: bytes | memoryview, position: int, *, check_crc: bool = False)
         raise RecordError(f"record at {position} claims {total} bytes and uses {cursor - position}")
     if check_crc and body and zlib.crc32(body) & CRC_MASK != fields[2]:
         raise RecordError(f"body CRC of the record at {position} does not match")
-    try:
-        return Record(
-            size=total,
-            body_crc=fields[2],
-            queue_id=fields[3],
-            flag=fields[4],
-            queue_offset=fields[5],
-            phys_offset=fields[6],
-            sys_flag=fields[7],
-            born_timestamp=fields[8],
-            born_host=unpack_host(fields[9]),
-            store_timestamp=fields[10],
-            store_host=unpack_host(fields[11]),
-            reconsume_times=fields[12],
-            prepared_offset=fields[13],
-            body=body,
-            topic=topic.decode(),
-            properties=properties.decode(),
-        )
-    except UnicodeDecodeError as error:
-        raise RecordError(f"record at {position}: {error}") from None
+    # Text that is not UTF-8 is no damage: Java reads it with replacement characters too.
+    return Record(
+        size=total,
+        body_crc=fields[2],
+        queue_id=fields[3],
+        flag=fields[4],
+        queue_offset=fields[5],
+        phys_offset=fields[6],
+        sys_flag=fields[7],
+        born_timestamp=fields[8],
+        born_host=unpack_host(fields[9]),
+        store_timestamp=fields[10],
+        store_host=unpack_host(fields[11]),
+        reconsume_times=fields[12],
+        prepared_offset=fields[13],
+        body=body,
+        topic=topic.decode(errors="replace"),
+        properties=properties.decode(errors="replace"),
+    )
 
 
 def _take(view: memoryview, start: int, length: int, end: int) -> tuple[bytes, int]:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 # How many consume queue files stay open. The process limit is often 1024 in all.
 OPEN_QUEUE_FILES: Final = 512
 
+HOST_BITS: Final = record.SYS_BORN_HOST_V6 | record.SYS_STORE_HOST_V6
+
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
@@ -69,7 +71,8 @@ class MessageStore:
         self.log = CommitLog(config.commitlog_dir, config.commitlog_file_size)
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.store_host = record.pack_host(*store_host)
-        self._store_host_flag = record.host_flags(b"", self.store_host)
+        # Which hosts are IPv6 is ours to say, whatever the client claims. By the length of the born host.
+        self._host_bits = {len(host): record.host_flags(host, self.store_host) for host in (bytes(8), bytes(20))}
         self._clock = clock
         self._handles = FileHandles(OPEN_QUEUE_FILES)
         self._pending: list[tuple[ConsumeQueue, int, int, int]] = []
@@ -133,7 +136,7 @@ class MessageStore:
     def put(self, message: NewMessage) -> Appended:
         """Gives the message its place. Raises StoreError if no file can hold it."""
         queue = self.queues.get((message.topic, message.queue_id)) or self.queue(message.topic, message.queue_id)
-        sys_flag = self._sys_flag(message)
+        sys_flag = message.sys_flag & ~HOST_BITS | self._host_bits[len(message.born_host)]
         size = record.encoded_size(sys_flag, len(queue.topic_bytes), len(message.body), len(message.properties))
         return self._append(queue, message, sys_flag, size, self.log.place(size))
 
@@ -142,19 +145,11 @@ class MessageStore:
         sized = []
         for message in messages:
             queue = self.queue(message.topic, message.queue_id)
-            sys_flag = self._sys_flag(message)
+            sys_flag = message.sys_flag & ~HOST_BITS | self._host_bits[len(message.born_host)]
             size = record.encoded_size(sys_flag, len(queue.topic_bytes), len(message.body), len(message.properties))
             sized.append((queue, message, sys_flag, size))
         self.log.place(sum(size for _, _, _, size in sized))
         return [self._append(*item, self.log.next_offset) for item in sized]
-
-    def _sys_flag(self, message: NewMessage) -> int:
-        """Which hosts are IPv6 is ours to say, whatever the client claims."""
-        return (
-            message.sys_flag & ~(record.SYS_BORN_HOST_V6 | record.SYS_STORE_HOST_V6)
-            | (record.SYS_BORN_HOST_V6 if len(message.born_host) > 8 else 0)
-            | self._store_host_flag
-        )
 
     def _append(self, queue: ConsumeQueue, message: NewMessage, sys_flag: int, size: int, phys_offset: int) -> Appended:
         store_timestamp = self.now_ms()

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -25,17 +26,31 @@ QUICK_ROUNDS: Final = 1
 EXIT_FAILED: Final = 1
 
 
+@dataclass(slots=True)
+class Results:
+    """What has been measured so far."""
+
+    chosen: list[sides.Side]
+    samples: dict[str, list[phases.Samples]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmark; 0 when it ran to its end, whatever it found."""
+    """Run the benchmark; 0 when it ran to its end, whatever it found. What was measured is shown either way."""
     options = _parser().parse_args(argv)
     # The default action would leave brokers and the load generator running behind a benchmark that was ended.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(EXIT_FAILED))
+    sizes = phases.QUICK if options.quick else phases.FULL
+    results = Results(_sides(options))
+    status = 0
     try:
-        _bench(options)
+        _bench(options, sizes, results)
     except (DriverFailed, PhaseFailed, PeerUnavailable, ServerFailed) as exc:
         say(f"bench: {exc}")
-        return EXIT_FAILED
-    return 0
+        results.notes.append(f"ended early: {str(exc).splitlines()[0]}")
+        status = EXIT_FAILED
+    _publish(options.json, results, sizes)
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,27 +77,6 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _bench(options: argparse.Namespace) -> None:
-    sizes = phases.QUICK if options.quick else phases.FULL
-    count = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
-    chosen = _sides(options)
-    samples: dict[str, list[phases.Samples]] = {side.name: [] for side in chosen}
-    notes: list[str] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="mqctl-bench-", dir=options.dir) as folder,
-        Driver(Path(folder) / "driver") as driver,
-    ):
-        say(f"rehearsal, not measured: {chosen[0].name}")
-        Round(chosen[0], driver, Path(folder) / "rehearsal", phases.REHEARSAL, options.only).measure()
-        for number in range(1, count + 1):
-            for side in chosen:
-                say(f"round {number} of {count}: {side.name}")
-                one = Round(side, driver, Path(folder) / f"{side.name}-{number}", sizes, options.only)
-                samples[side.name].append(one.measure())
-                notes += [f"{side.name}, round {number}: {note}" for note in one.notes]
-    _publish(options.json, chosen, samples, report.rows(samples, sizes), notes)
-
-
 def _sides(options: argparse.Namespace) -> list[sides.Side]:
     if options.ours_only:
         return [sides.ours()]
@@ -91,24 +85,40 @@ def _sides(options: argparse.Namespace) -> list[sides.Side]:
     return [sides.java(), sides.ours()]
 
 
-def _publish(
-    file: Path | None,
-    chosen: Sequence[sides.Side],
-    samples: dict[str, list[phases.Samples]],
-    rows: list[report.Row],
-    notes: list[str],
-) -> None:
+def _bench(options: argparse.Namespace, sizes: phases.Sizes, results: Results) -> None:
+    count = options.rounds or (QUICK_ROUNDS if options.quick else ROUNDS)
+    first = results.chosen[0]
+    with (
+        tempfile.TemporaryDirectory(prefix="mqctl-bench-", dir=options.dir) as folder,
+        Driver(Path(folder) / "driver") as driver,
+    ):
+        say(f"rehearsal, not measured: {first.name}")
+        Round(first, driver, Path(folder) / "rehearsal", phases.REHEARSAL, options.only).measure()
+        for number in range(1, count + 1):
+            for side in results.chosen:
+                say(f"round {number} of {count}: {side.name}")
+                one = Round(side, driver, Path(folder) / f"{side.name}-{number}", sizes, options.only)
+                results.samples.setdefault(side.name, []).append(one.samples)
+                try:
+                    one.measure()
+                finally:
+                    results.notes += [f"{side.name}, round {number}: {note}" for note in one.notes]
+
+
+def _publish(file: Path | None, results: Results, sizes: phases.Sizes) -> None:
+    rows = report.rows(results.samples, sizes)
     setting = {
         "machine": f"{os.cpu_count()} CPUs, {platform.system()} {platform.release()}",
-        **{side.name: side.describe for side in chosen},
+        **{side.name: side.describe for side in results.chosen},
     }
     for name, text in setting.items():
         print(f"{name}: {text}")
     report.show(rows)
-    for note in notes:
+    for note in results.notes:
         print(f"note: {note}")
     if file:
-        document = {"setting": setting, "rounds": samples, "rows": report.as_json(rows), "notes": notes}
+        table = report.as_json(rows)
+        document = {"setting": setting, "rounds": results.samples, "rows": table, "notes": results.notes}
         file.write_text(json.dumps(document, indent=2) + "\n")
 
 

@@ -165,15 +165,16 @@ class Run:
         carried = max(1, figures["carried" if "carried" in figures else "messages"])
         return {**figures, "cpu_us": spent * MICROS / carried}
 
-    def warm_up(self) -> Samples:
-        """Bring the broker to its working speed, and see that it does all its work (see ``equal``)."""
-        if not self.sizes.warm_up:
-            return {}
-        topic = self.topic()
-        sent = self.send(SYNC, topic, self.sizes.warm_up)["messages"]
-        problems = equal.shortfalls(self.driver, topic, sent, self.broker.store_dir)
-        self.notes += [f"does less work than it is timed for: {problem}" for problem in problems]
-        return {SHORTFALLS: len(problems)}
+
+def warm_up(run: Run) -> Samples:
+    """Bring the broker to its working speed, and see whether it does all its work (see ``equal``)."""
+    if not run.sizes.warm_up:
+        return {}
+    topic = run.topic()
+    sent = run.send(SYNC, topic, run.sizes.warm_up)["messages"]
+    problems = equal.shortfalls(run.driver, topic, sent, SYNC.body, run.broker.store_dir)
+    run.notes += [f"does less work than it is timed for: {problem}" for problem in problems]
+    return {SHORTFALLS: len(problems)}
 
 
 def sync(run: Run) -> Samples:

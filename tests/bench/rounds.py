@@ -26,49 +26,49 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Round:
-    """What to run and where; ``notes`` holds what a reader of the figures has to know."""
+    """What to run and where.
+
+    ``samples`` grows phase by phase, so what was measured before a failure is kept; ``notes`` holds what a
+    reader of the figures has to know.
+    """
 
     side: Side
     driver: Driver
     workdir: Path
     sizes: phases.Sizes
     only: Sequence[str]
+    samples: phases.Samples = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def measure(self) -> phases.Samples:
-        """Run the phases and return their samples."""
+    def measure(self) -> None:
+        """Run the phases. Raises ServerFailed when a server dies, DriverFailed when the load generator does."""
         # What the broker before left unwritten should not be written during the measurement of this one.
         os.sync()
         clock = usage.ForeignClock()
         try:
-            samples = self._start_time() | self._under_load()
+            self._start_time()
+            self._under_load()
         finally:
             shutil.rmtree(self.workdir, ignore_errors=True)
-        if (share := clock.share()) > FOREIGN_SHARE:
-            self.notes.append(f"other processes used {share:.0%} of the machine; measure again when it is idle")
-        return samples
+            self._note_company(clock.share())
 
-    def _start_time(self) -> phases.Samples:
-        if phases.START not in self.only or not self.sizes.starts:
-            return {}
-        return _timed(phases.START, lambda: phases.start(self.side, self.workdir, self.sizes))
+    def _start_time(self) -> None:
+        if phases.START in self.only and self.sizes.starts:
+            self.samples |= _timed(phases.START, partial(phases.start, self.side, self.workdir, self.sizes))
 
-    def _under_load(self) -> phases.Samples:
+    def _under_load(self) -> None:
         chosen = {name: phase for name, phase in phases.PHASES.items() if name in self.only}
-        samples: phases.Samples = {}
         if not chosen:
-            return samples
+            return
         with (
             self.side.namesrv(self.workdir / "namesrv") as namesrv,
             self.side.broker(self.workdir / "broker", namesrv.address) as broker,
         ):
             self.driver.ask("open", namesrv=namesrv.address, broker=broker.address)
             run = phases.Run(self.driver, broker, self.sizes, notes=self.notes)
-            samples |= _timed("warm-up", run.warm_up)
-            for name, phase in chosen.items():
-                samples |= self._attempt(name, partial(phase, run), broker)
+            for name, phase in {"warm-up": phases.warm_up, **chosen}.items():
+                self.samples |= self._attempt(name, partial(phase, run), broker)
             self.driver.ask("close")
-        return samples
 
     def _attempt(self, name: str, phase: Callable[[], phases.Samples], broker: Broker) -> phases.Samples:
         """Run a phase; one that fails leaves a note and no samples, unless the broker is gone."""
@@ -76,9 +76,15 @@ class Round:
             return _timed(name, phase)
         except PhaseFailed as exc:
             if not broker.running:
-                raise ServerFailed(f"{broker} died in {name}\n{broker.log_text()}") from exc
+                # The status tells a crash from a signal that somebody sent (-15 or a tidy 0).
+                status = broker.stop()
+                raise ServerFailed(f"{broker} ended during {name}, exit status {status}\n{broker.log_text()}") from exc
             self.notes.append(f"{name} failed: {exc}")
             return {}
+
+    def _note_company(self, share: float) -> None:
+        if share > FOREIGN_SHARE:
+            self.notes.append(f"other processes used {share:.0%} of the machine; measure again when it is idle")
 
 
 def say(text: str) -> None:

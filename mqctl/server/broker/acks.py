@@ -51,11 +51,9 @@ class Acks:
             for connection, answer in waiting:
                 connection.send(_refusal(answer, error))
             return
-        connections = set()
         for connection, answer in waiting:
-            connection.send(answer)
-            connections.add(connection)
-        for connection in connections:
+            connection.queue(answer)
+        for connection in {connection for connection, _ in waiting}:
             connection.flush()
         self.on_grown(grown)
 

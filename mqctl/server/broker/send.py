@@ -13,7 +13,7 @@ from mqctl.remoting.bodies import TopicConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import ONEWAY_FLAG, Command
 from mqctl.remoting.connection import Connection
-from mqctl.remoting.headers import SendMessageHeader, send_header
+from mqctl.remoting.headers import SendMessageHeader, long_send_header
 from mqctl.remoting.message import decode_batch
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
@@ -21,7 +21,16 @@ from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, chec
 from mqctl.server.loop import HandlerTable, failure
 from mqctl.store import record
 from mqctl.store.javahash import java_hash
-from mqctl.store.properties import CLUSTER, TAGS, UNIQ_KEY, WAIT, join_properties, parse_properties
+from mqctl.store.properties import (
+    CLUSTER,
+    TAGS,
+    UNIQ_KEY,
+    WAIT,
+    drop_property,
+    get_property,
+    join_properties,
+    join_texts,
+)
 from mqctl.store.store import MessageStore, NewMessage
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
@@ -41,18 +50,21 @@ class Sending:
         self._store = store
         self._acks = acks
         self._spawn = spawn
+        self._own_properties = join_properties({CLUSTER: config.broker_cluster_name})
         self._msg_id_prefix = store.store_host.hex().upper()
 
     def handlers(self) -> HandlerTable:
         return {
-            RequestCode.SEND_MESSAGE: (None, self.on_send),
-            RequestCode.SEND_MESSAGE_V2: (None, self.on_send),
-            RequestCode.SEND_BATCH_MESSAGE: (None, self.on_send),
+            RequestCode.SEND_MESSAGE: (None, self.on_send_long),
+            RequestCode.SEND_MESSAGE_V2: (SendMessageHeader, self.on_send),
+            RequestCode.SEND_BATCH_MESSAGE: (SendMessageHeader, self.on_send),
         }
 
-    def on_send(self, connection: Connection, request: Command, _: None) -> Command | None:
+    def on_send_long(self, connection: Connection, request: Command, _: None) -> Command | None:
+        return self.on_send(connection, request, long_send_header(request))
+
+    def on_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> Command | None:
         """Answers through `acks`, once the message is in the log; errors are answered at once."""
-        header = send_header(request)
         topic = self._topics.get(header.topic)
         if topic is None:
             self._spawn(self._create_and_send(connection, request, header))
@@ -85,7 +97,7 @@ class Sending:
                     f"'mqctl topic update {header.topic}', or let the broker do so with autoCreateTopicEnable",
                 )
             await asyncio.shield(saved)
-            answer = self.on_send(connection, request, None)
+            answer = self.on_send(connection, request, header)
         except Exception as error:
             answer = failure(connection, request, error)
         if answer is not None and not request.is_oneway:
@@ -137,8 +149,10 @@ class Sending:
     # -- storing ------------------------------------------------------------------------------------
 
     def _put_one(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
-        properties = parse_properties(header.properties)
-        message = self._message(body, header.flag, properties, header, queue_id, born_host)
+        # WAIT is an instruction for this broker, not a part of the message.
+        text = join_texts(drop_property(header.properties, WAIT), self._own_properties)
+        tags = get_property(text, TAGS)
+        message = self._message(header, queue_id, body, text, tags, header.flag, born_host)
         try:
             appended = self._store.put(message)
         except StoreError as error:
@@ -146,47 +160,41 @@ class Sending:
         return self._ext(f"{self._msg_id_prefix}{appended.phys_offset:016X}", queue_id, appended.queue_offset)
 
     def _put_batch(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
-        """Each message keeps its own properties and gets the batch's. 5.x clients put a UNIQ_KEY of the
-        batch itself among the latter: it must not replace the messages' own."""
+        """Each message keeps its own properties as they are and gets the batch's behind them."""
         self._check_sizes(body, b"")
-        shared = parse_properties(header.properties)
-        shared.pop(UNIQ_KEY, None)
         if header.sys_flag & record.SYS_TRANSACTION_MASK:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction")
-        messages = [
-            self._message(
-                item.body,
-                item.flag,
-                parse_properties(item.properties.decode()) | shared,
-                header,
-                queue_id,
-                born_host,
-            )
-            for item in decode_batch(body)
-        ]
+        shared = self._batch_properties(header)
+        messages = []
+        for item in decode_batch(body):
+            text = join_texts(item.properties.decode(errors="replace"), shared)
+            tags = get_property(text, TAGS)
+            messages.append(self._message(header, queue_id, item.body, text, tags, item.flag, born_host))
         if not messages:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
         try:
             appended = self._store.put_batch(messages)
         except StoreError as error:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, error.message) from None
-        ids = ",".join(f"{self._msg_id_prefix}{item.phys_offset:016X}" for item in appended)
+        ids = ",".join([f"{self._msg_id_prefix}{item.phys_offset:016X}" for item in appended])
         return self._ext(ids, queue_id, appended[0].queue_offset)
+
+    def _batch_properties(self, header: SendMessageHeader) -> str:
+        """5.x clients put a UNIQ_KEY of the batch itself here: it must not replace the messages' own."""
+        return join_texts(drop_property(header.properties, UNIQ_KEY), self._own_properties)
 
     def _message(
         self,
-        body: bytes,
-        flag: int,
-        properties: dict[str, str],
         header: SendMessageHeader,
         queue_id: int,
+        body: bytes,
+        properties: str,
+        tags: str | None,
+        flag: int,
         born_host: bytes,
     ) -> NewMessage:
-        properties.pop(WAIT, None)  # an instruction for this broker, not a part of the message
-        properties[CLUSTER] = self._config.broker_cluster_name
-        text = join_properties(properties).encode()
+        text = properties.encode()
         self._check_sizes(body, text)
-        tags = properties.get(TAGS)
         return NewMessage(
             header.topic,
             queue_id,

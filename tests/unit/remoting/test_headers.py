@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import FieldInfo
 
 from mqctl.remoting import headers
-from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import BINARY, JSON, Command, HeaderError, decode_frame, header_fields
 from mqctl.remoting.frames import FrameSplitter
 from mqctl.remoting.headers import (
@@ -22,7 +21,7 @@ from mqctl.remoting.headers import (
     SendMessageHeader,
     TopicHeader,
     TopicQueueHeader,
-    send_header,
+    long_send_header,
 )
 
 KINDS: list[Any] = [
@@ -49,9 +48,9 @@ def complete(kind: Any) -> dict[str, Any]:
     return {field.encode_name: "1" for field in msgspec.structs.fields(kind)}
 
 
-def received(ext: dict[str, Any], codec: int = JSON, code: int = 1) -> Command:
+def received(ext: Any, codec: int = JSON) -> Command:
     """A request with these fields, after its way over the wire."""
-    data = Command(code, ext=ext, codec=codec).encode()
+    data = Command(1, ext=ext, codec=codec).encode()
     return decode_frame(FrameSplitter().feed(data)[0])
 
 
@@ -157,7 +156,7 @@ def test_no_fields_at_all() -> None:
 
 def test_what_is_absent_has_a_default() -> None:
     ext = dict.fromkeys("abcdefgh", "1")
-    header = received(ext, code=310).header(SendMessageHeader)
+    header = received(ext).header(SendMessageHeader)
     assert (header.properties, header.reconsume_times, header.max_reconsume_times) == ("", 0, None)
     assert (header.unit_mode, header.batch) == (False, False)
 
@@ -204,9 +203,11 @@ send_headers = st.builds(
 def test_long_and_short_names_mean_the_same(header: SendMessageHeader) -> None:
     short = header_fields(header)
     long = {name: short[letter] for name, letter in LONG_NAMES.items() if letter in short}
-    assert send_header(received(short, code=RequestCode.SEND_MESSAGE_V2)) == header
-    assert send_header(received(short, code=RequestCode.SEND_BATCH_MESSAGE)) == header
-    assert send_header(received(long, code=RequestCode.SEND_MESSAGE)) == header
+    for codec in (JSON, BINARY):
+        if codec == BINARY and not all(short.values()):
+            continue  # which has no empty texts
+        assert received(short, codec).header(SendMessageHeader) == header
+        assert long_send_header(received(long, codec)) == header
 
 
 @pytest.mark.parametrize("codec", [JSON, BINARY])
@@ -214,16 +215,16 @@ def test_long_and_short_names_mean_the_same(header: SendMessageHeader) -> None:
 def test_a_missing_long_name_is_named(name: str, codec: int) -> None:
     ext = {long: "1" for long in LONG_NAMES if long != name}
     with pytest.raises(HeaderError, match=f"`{name}`"):
-        send_header(received(ext, codec, RequestCode.SEND_MESSAGE))
+        long_send_header(received(ext, codec))
 
 
 @pytest.mark.parametrize("name", ["defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag", "batch"])
 def test_a_wrong_long_name_is_named(name: str) -> None:
     ext = {**dict.fromkeys(LONG_NAMES, "1"), name: "wrong"}
     with pytest.raises(HeaderError, match=rf"`\$\.{name}`"):
-        send_header(received(ext, code=RequestCode.SEND_MESSAGE))
+        long_send_header(received(ext))
 
 
 def test_short_names_do_not_do_for_the_long_form() -> None:
     with pytest.raises(HeaderError, match="`producerGroup`"):
-        send_header(received(dict.fromkeys("abcdefgh", "1"), code=RequestCode.SEND_MESSAGE))
+        long_send_header(received(dict.fromkeys("abcdefgh", "1")))

@@ -130,7 +130,7 @@ async def test_nobody_listens() -> None:
 @in_loop
 async def test_a_name_that_does_not_resolve() -> None:
     async with pooled() as pool:
-        with pytest.raises(ConnectionFailed, match="cannot connect to no-such-host.invalid:9876: "):
+        with pytest.raises(ConnectionFailed, match=r"cannot connect to no-such-host\.invalid:9876: "):
             await pool.connect("no-such-host.invalid:9876")
 
 
