@@ -46,18 +46,21 @@ class _Written(msgspec.Struct, rename="camel", gc=False):
     language: str
     opaque: int
     remark: str | msgspec.UnsetType
+    serialize_type: str = msgspec.field(name="serializeTypeCurrentRPC")
     version: int
-    serialize_type: str = msgspec.field(name="serializeTypeCurrentRPC", default="JSON")
 
 
 _decoder: Final = msgspec.json.Decoder(JsonHeader, strict=False)
-_ext_decoder: Final = msgspec.json.Decoder(dict[str, Any])
+_ext_decoder: Final = msgspec.json.Decoder(dict[str, Any] | None)
 _encode_json: Final = msgspec.json.Encoder().encode
 
 
 def decode(header: bytes) -> JsonHeader:
     """Raises ValueError (msgspec's errors are) when the header is not JSON of the right shape."""
-    return _decoder.decode(header)
+    try:
+        return _decoder.decode(header)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 _typed_decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
@@ -72,11 +75,12 @@ def typed_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode_ext(raw: msgspec.Raw) -> dict[str, str]:
-    """extFields as text. Java turns numbers and booleans into text and keeps null as absent: so do we."""
+    """extFields as text. Java turns numbers and booleans into text and keeps null as absent: so do we.
+    Raises ValueError, whatever the bytes are."""
     try:
-        members = _ext_decoder.decode(raw)
-    except msgspec.MsgspecError:
-        return {}
+        members = _ext_decoder.decode(raw) or {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"extFields: {error}") from None
     return {name: _as_text(value) for name, value in members.items() if value is not None}
 
 
@@ -95,6 +99,7 @@ def encode(
             _LANGUAGE_NAMES.get(language, "OTHER"),
             opaque,
             msgspec.UNSET if remark is None else remark,
+            "JSON",
             version,
         )
     )

@@ -58,9 +58,12 @@ class Command(msgspec.Struct, gc=False, eq=False):
         return bool(self.flag & ONEWAY_FLAG)
 
     def fields(self) -> dict[str, str]:
-        """extFields as a dict of text, whatever form they came in."""
+        """extFields as a dict of text, whatever form they came in. Raises HeaderError if they are none."""
         if self.ext is None:
-            self.ext = codec_json.decode_ext(self.ext_raw) if self.ext_raw else {}
+            try:
+                self.ext = {} if self.ext_raw is None else codec_json.decode_ext(self.ext_raw)
+            except ValueError as error:
+                raise HeaderError(str(error)) from None
             self.ext_raw = None
         return self.ext
 
@@ -69,7 +72,7 @@ class Command(msgspec.Struct, gc=False, eq=False):
         if self.ext_raw is not None:
             try:
                 return codec_json.typed_decoder(kind).decode(self.ext_raw)
-            except msgspec.ValidationError:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 # A number where text belongs is legal for Java's decoder: look again at the text of it.
                 pass
         try:
@@ -144,6 +147,7 @@ def decode_frame(frame: Frame) -> Command:
             )
         if frame.codec == BINARY:
             code, language, version, opaque, flag, remark, ext = codec_binary.decode(frame.header)
+            language = codec_json.language_code(language)  # tools show it by name: only known ones come in
             return Command(code, ext, frame.body, remark, flag, opaque, version, language, BINARY)
     except ValueError as error:
         raise FrameError(f"header does not parse: {error}") from None

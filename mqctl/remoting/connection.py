@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from mqctl.errors import ConnectionFailed, RequestTimeout
 from mqctl.remoting.codes import request_name
 from mqctl.remoting.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, decode_frame
-from mqctl.remoting.frames import MAX_FRAME, FrameError, FrameSplitter
+from mqctl.remoting.frames import MAX_FRAME, Frame, FrameError, FrameSplitter
 
 log = logging.getLogger(__name__)
 
 # opaque is a Java int; staying positive keeps it readable in logs.
 OPAQUE_MASK: Final = 0x7FFFFFFF
 
+# What may be queued before it is handed to the transport, which then tells whether the peer keeps up.
+EARLY_FLUSH: Final = 1024 * 1024
+
 RequestSink = Callable[["Connection", Command], None]
 CloseSink = Callable[["Connection"], None]
 
 
 class Connection(asyncio.Protocol):
-    """`on_request` gets every request and oneway command that arrives; `on_close` is called once."""
+    """`on_request` gets every request and oneway command that arrives; `on_close` is called once.
+
+    With `throttle` a peer that does not read its answers is served no further requests until it does. Only
+    servers may do that: if both sides did, each could wait for the other.
+    """
 
     def __init__(
         self,
@@ -34,13 +42,19 @@ class Connection(asyncio.Protocol):
         on_close: CloseSink | None = None,
         *,
         max_frame: int = MAX_FRAME,
+        throttle: bool = False,
     ) -> None:
+        self._throttle = throttle
+        self._paused = False
+        self._backlog: deque[Frame] = deque()
+        self._close_asked = False
         self._on_request = on_request
         self._on_close = on_close
         self._splitter = FrameSplitter(max_frame)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
+        self._out_size = 0
         self._flush_scheduled = False
         self._next_opaque = 0
         self._waiting: dict[int, asyncio.Future[Command]] = {}
@@ -56,10 +70,13 @@ class Connection(asyncio.Protocol):
         name = transport.get_extra_info("peername")
         if isinstance(name, tuple):
             self.peer = (name[0], name[1])
+        if self._close_asked:
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._out.clear()
+        self._backlog.clear()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -68,12 +85,14 @@ class Connection(asyncio.Protocol):
             self._on_close(self)
 
     def close(self) -> None:
-        """Sends what is buffered, then closes. Closing twice is harmless."""
+        """Sends what is buffered, then closes. Closing twice, or before the connection stands, is harmless."""
+        self._close_asked = True
         if self._transport is not None:
             self.flush()
             self._transport.close()
 
     def abort(self) -> None:
+        self._close_asked = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -90,15 +109,29 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.last_active = self._loop.time()
         try:
-            for frame in self._splitter.feed(data):
-                command = decode_frame(frame)
-                if command.flag & RESPONSE_FLAG:
-                    self._resolve(command)
-                else:
-                    self._on_request(self, command)
+            frames = self._splitter.feed(data)
+            if self._backlog:
+                self._backlog.extend(frames)
+            else:
+                self._handle(frames)
         except FrameError as error:
-            log.warning("%s: closed, %s", self.peer_text, error)
-            self.abort()
+            self._refuse(error)
+
+    def _handle(self, frames: Iterable[Frame]) -> None:
+        """Serves frames until the peer falls behind with reading; the rest waits in the backlog."""
+        remaining = iter(frames)
+        for frame in remaining:
+            command = decode_frame(frame)
+            if command.flag & RESPONSE_FLAG:
+                self._resolve(command)
+            else:
+                self._on_request(self, command)
+            if self._paused:
+                self._backlog.extend(remaining)
+
+    def _refuse(self, error: FrameError) -> None:
+        log.warning("%s: closed, %s", self.peer_text, error)
+        self.abort()
 
     def _resolve(self, response: Command) -> None:
         future = self._waiting.pop(response.opaque, None)
@@ -117,22 +150,38 @@ class Connection(asyncio.Protocol):
 
     def queue(self, command: Command) -> None:
         """For a caller that will flush by itself, after more."""
-        self._out.append(command.encode())
+        data = command.encode()
+        self._out.append(data)
+        self._out_size += len(data)
+        if self._out_size > EARLY_FLUSH:
+            self._write()
 
     def flush(self) -> None:
         self._flush_scheduled = False
+        self._write()
+
+    def _write(self) -> None:
         if self._out and self._transport is not None:
             self.last_active = self._loop.time()
             self._transport.write(self._out[0] if len(self._out) == 1 else b"".join(self._out))
         self._out.clear()
+        self._out_size = 0
 
     def pause_writing(self) -> None:
-        """The peer does not read its answers: take no more requests from it until it does."""
-        if self._transport is not None:
+        if self._throttle and self._transport is not None:
+            self._paused = True
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None:
+        if not self._paused:
+            return
+        self._paused = False
+        backlog, self._backlog = self._backlog, deque()
+        try:
+            self._handle(backlog)
+        except FrameError as error:
+            self._refuse(error)
+        if not self._paused and self._transport is not None:
             self._transport.resume_reading()
 
     def oneway(self, command: Command) -> None:
@@ -147,8 +196,8 @@ class Connection(asyncio.Protocol):
         command.opaque = opaque = self._new_opaque()
         future: asyncio.Future[Command] = self._loop.create_future()
         self._waiting[opaque] = future
-        self.send(command)
         try:
+            self.send(command)
             async with asyncio.timeout(timeout):
                 return await future
         except TimeoutError:

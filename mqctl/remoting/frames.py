@@ -81,7 +81,7 @@ class FrameSplitter:
                 self._check_length(LENGTH.unpack_from(chunk, position)[0])
             self._parts.append(chunk[position:] if position else chunk)
             self._parts_size = end - position
-            self._wanted = max(wanted, 8)
+            self._wanted = wanted or (4 if end - position < 4 else PREFIX.size)
         return frames
 
     def _check_length(self, length: int) -> None:

@@ -34,6 +34,9 @@ IDLE_SCAN_SECONDS: Final = 10.0
 # How long stop() waits for connections to drain and tasks to end before it cuts them.
 STOP_SECONDS: Final = 3.0
 
+# A remark may repeat what the peer sent, which may be megabytes.
+MAX_REMARK: Final = 4096
+
 # Accept queue: a restart of many clients at once must not be refused by the kernel.
 BACKLOG: Final = 1024
 
@@ -95,8 +98,13 @@ class RemotingServer:
         """Runs a coroutine until it ends or the server stops."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a task of the server failed", exc_info=error)
 
     # -- one request --------------------------------------------------------------------------------
 
@@ -131,7 +139,7 @@ class RemotingServer:
     # -- connections --------------------------------------------------------------------------------
 
     def _accept(self) -> Connection:
-        connection = Connection(self.dispatch, self._closed, max_frame=self._max_frame)
+        connection = Connection(self.dispatch, self._closed, max_frame=self._max_frame, throttle=True)
         self.connections.add(connection)
         return connection
 
@@ -159,14 +167,14 @@ class RemotingServer:
 
 def failure(connection: Connection, request: Command, error: Exception) -> Command:
     """The answer to a request whose handler raised: the sender learns why, the server goes on."""
+    name = request_name(request.code)
     if isinstance(error, RequestFailed):
-        return request.reply(error.code, remark=error.message)
+        return request.reply(error.code, remark=error.message[:MAX_REMARK])
     if isinstance(error, ValueError):
         # HeaderError and the parsers of bodies: the request is wrong, which is no news for our log.
         what = "header" if isinstance(error, HeaderError) else "body"
-        log.debug("%s: %s: bad %s: %s", connection.peer_text, request_name(request.code), what, error)
-        return request.reply(ResponseCode.SYSTEM_ERROR, remark=f"{request_name(request.code)}: {error}")
-    log.error("%s: %s failed", connection.peer_text, request_name(request.code), exc_info=error)
-    return request.reply(
-        ResponseCode.SYSTEM_ERROR, remark=f"{request_name(request.code)}: {type(error).__name__}: {error}"
-    )
+        log.debug("%s: %s: bad %s: %s", connection.peer_text, name, what, error)
+        return request.reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}"[:MAX_REMARK])
+    log.error("%s: %s failed", connection.peer_text, name, exc_info=error)
+    remark = f"{name}: {type(error).__name__}: {error}"
+    return request.reply(ResponseCode.SYSTEM_ERROR, remark=remark[:MAX_REMARK])

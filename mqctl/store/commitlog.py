@@ -7,24 +7,48 @@ acknowledged or read; if writing fails the places are given back, as if nothing 
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from mqctl.errors import StoreError
 from mqctl.store import record
 from mqctl.store.files import FileHandles, Segments
+from mqctl.store.smallfiles import sync_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Unsynced:
+    """What has to be synced for the log to be on disk up to `end`. `sync` may run in any thread."""
+
+    end: int
+    created: int
+    descriptors: tuple[int, ...]
+    directory: Path | None
+
+    def sync(self) -> None:
+        """Raises OSError when the disk refuses."""
+        for descriptor in self.descriptors:
+            os.fdatasync(descriptor)
+        if self.directory is not None:
+            sync_directory(self.directory)
 
 
 class CommitLog:
-    """Owned by one thread. `end` is the end of what is written, `next_offset` of what is appended."""
+    """Owned by one thread. `flushed` is how far it is on disk, `end` how far it is written, `next_offset`
+    how far records are appended."""
 
     def __init__(self, directory: Path, file_size: int) -> None:
         # The log has few files and all of them may be read at any time: none is ever closed early.
         self._handles = FileHandles(limit=1 << 20)
         self.segments = Segments(directory, file_size, self._handles)
+        self.flushed = 0
         self.end = 0
         self.next_offset = 0
+        self._synced_files = 0
         self._file_end = 0
         self._runs: list[tuple[int, list[bytes]]] = []
+        self._refused_end = 0
 
     @property
     def begin(self) -> int:
@@ -33,8 +57,15 @@ class CommitLog:
     def open_at(self, end: int) -> None:
         """Appending continues at `end`, which recovery has found to be the end of the sound records."""
         self.end = self.next_offset = end
+        self.flushed = min(self.flushed, end)
         self._file_end = self.segments.start_of(end) + self.segments.file_size
         self._runs = []
+
+    def cut(self, end: int, aside: Path) -> None:
+        """Ends the log at `end` for good. Whatever lies behind it is kept in the folder `aside`: left in
+        place, the remains of old records could one day be taken for the continuation of new ones."""
+        self.segments.cut(end, aside)
+        self.open_at(end)
 
     def place(self, size: int) -> int:
         """The offset where a record of `size` bytes will go. Rolls over to the next file if it must."""
@@ -62,16 +93,44 @@ class CommitLog:
         """Brings what was appended to the file; returns how far the log grew. On StoreError nothing of it
         counts as appended."""
         runs, self._runs = self._runs, []
+        written = self.next_offset
         try:
+            self._clear_refused()
             for offset, pieces in runs:
                 if pieces:
                     self.segments.write(offset, pieces[0] if len(pieces) == 1 else b"".join(pieces))
         except StoreError:
+            self._refused_end = max(self._refused_end, written)
             self.open_at(self.end)
             raise
-        grown = self.next_offset - self.end
-        self.end = self.next_offset
+        grown, self.end = written - self.end, written
         return grown
+
+    def _clear_refused(self) -> None:
+        """A write that failed may have brought whole records to the disk. Nobody was told that they are
+        stored, so they must be gone before anything new leads a recovery up to them."""
+        position = self.end
+        while position < self._refused_end:
+            start = self.segments.start_of(position)
+            stop = min(self._refused_end, start + self.segments.file_size)
+            if self.segments.has(start):
+                self.segments.write(position, bytes(stop - position))
+            position = stop
+        self._refused_end = 0
+
+    # -- syncing ------------------------------------------------------------------------------------
+
+    def unsynced(self) -> Unsynced:
+        """Taken on the owner's thread; hand it back to `synced` when its sync has succeeded."""
+        files = range(self.segments.start_of(self.flushed), self.end, self.segments.file_size)
+        descriptors = tuple(self.segments.descriptor(start) for start in files if self.segments.has(start))
+        # A file that is new in its folder is not safe before the folder is.
+        directory = self.segments.directory if self.segments.created > self._synced_files else None
+        return Unsynced(self.end, self.segments.created, descriptors, directory)
+
+    def synced(self, unsynced: Unsynced) -> None:
+        self.flushed = max(self.flushed, unsynced.end)
+        self._synced_files = unsynced.created
 
     def prepare_next_file(self) -> None:
         """Creates the file after the current one, so that no send waits for it. Any thread may call this

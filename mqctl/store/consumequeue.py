@@ -20,6 +20,9 @@ from mqctl.store.files import FileHandles, Segments
 ENTRY: Final = Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
 
+# Stands before the first entry of a queue that does not begin at 0; Java writes the same.
+FILLER: Final = ENTRY.pack(0, 0x7FFFFFFF, 0)
+
 # The tail goes to the file when it has this many entries: often enough that a crash leaves little to
 # rebuild, rarely enough that a busy queue costs one system call per hundred messages.
 TAIL_ENTRIES: Final = 128
@@ -86,18 +89,18 @@ class ConsumeQueue:
             self._segments.remove(start)
         if self._segments.starts and max_offset < self.max_offset:
             # Zeros mark the end for whoever reads the file next.
-            stop = min(self.max_offset * ENTRY_SIZE, self._segments.end)
-            self._segments.write(max_offset * ENTRY_SIZE, bytes(stop - max_offset * ENTRY_SIZE))
+            begin, stop = max_offset * ENTRY_SIZE, min(self.max_offset * ENTRY_SIZE, self._segments.end)
+            if begin < stop:
+                self._segments.write(begin, bytes(stop - begin))
         self._set_end(max_offset)
 
     def start_at(self, queue_offset: int) -> None:
-        """An empty queue whose first message has a later offset (its older entries were deleted with the
-        log) starts there. Entries before it in the same file are marked as Java marks them."""
+        """The queue begins anew at a later offset, since what was before it was deleted with the log. Entries
+        before it in the same file are marked as Java marks them."""
+        self.destroy()
         file_entries = self._segments.file_size // ENTRY_SIZE
         first = queue_offset - queue_offset % file_entries
-        filler = ENTRY.pack(0, 0x7FFFFFFF, 0) * (queue_offset - first)
-        if filler:
-            self._segments.write(first * ENTRY_SIZE, filler)
+        self._segments.write(first * ENTRY_SIZE, FILLER * (queue_offset - first))
         self.min_offset = queue_offset
         self._set_end(queue_offset)
 
@@ -105,7 +108,8 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = self._tail_start = max_offset
 
     def destroy(self) -> None:
-        """Deletes the files. The queue object must not be used afterwards."""
+        """Deletes the files and forgets what is not in them yet."""
+        self._tail.clear()
         for start in list(self._segments.starts):
             self._segments.remove(start)
 
@@ -159,7 +163,7 @@ class ConsumeQueue:
         return low
 
     def _skip_filler(self) -> None:
-        self.min_offset = self._first(self.min_offset, self.max_offset, lambda entry: entry[:2] != (0, 0x7FFFFFFF))
+        self.min_offset = self._first(self.min_offset, self.max_offset, lambda entry: ENTRY.pack(*entry) != FILLER)
 
     def end_of_log(self) -> int:
         """Where the record of the last entry ends; 0 for an empty queue."""

@@ -46,25 +46,14 @@ class Limits(NamedTuple):
     size_bytes: int
 
 
-class _Runs:
-    """Records that lie side by side in the log, joined so that each run costs one read."""
+class _Run:
+    """Records that lie side by side in the log: one read brings them all."""
 
-    def __init__(self) -> None:
-        self.runs: list[list[int]] = []
-        self.count = 0
-        self.size = 0
+    __slots__ = ("end", "records", "start")
 
-    def add(self, phys_offset: int, size: int) -> None:
-        if self.runs and self.runs[-1][1] == phys_offset:
-            self.runs[-1][1] += size
-        else:
-            self.runs.append([phys_offset, phys_offset + size])
-        self.count += 1
-        self.size += size
-
-    def read(self, log: CommitLog) -> list[bytes]:
-        pieces = (log.read(start, end - start) for start, end in self.runs)
-        return [piece for piece in pieces if piece is not None]
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start
+        self.records = 0
 
 
 def fetch(
@@ -88,19 +77,13 @@ def fetch(
         following = queue.next_file_offset(queue_offset)
         return Fetched(FetchStatus.OFFSET_FOUND_NULL, following, queue.min_offset, queue.max_offset)
     runs, scanned = _select(entries, limits, tag_codes)
-    pieces = runs.read(store.log)
+    pieces, found = _read(store.log, runs)
     if pieces:
         status = FetchStatus.FOUND
     else:
-        status = FetchStatus.MESSAGE_WAS_REMOVING if runs.count else FetchStatus.NO_MATCHED_MESSAGE
-    return Fetched(
-        status,
-        queue_offset + scanned,
-        queue.min_offset,
-        queue.max_offset,
-        runs.count if pieces else 0,
-        pieces[0] if len(pieces) == 1 else b"".join(pieces),
-    )
+        status = FetchStatus.MESSAGE_WAS_REMOVING if runs else FetchStatus.NO_MATCHED_MESSAGE
+    records = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return Fetched(status, queue_offset + scanned, queue.min_offset, queue.max_offset, found, records)
 
 
 def _offset_status(queue: ConsumeQueue, queue_offset: int) -> tuple[FetchStatus, int] | None:
@@ -116,16 +99,33 @@ def _offset_status(queue: ConsumeQueue, queue_offset: int) -> tuple[FetchStatus,
     return None
 
 
-def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None) -> tuple[_Runs, int]:
+def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None) -> tuple[list[_Run], int]:
     """The runs of records to return and how many entries were looked at to find them."""
-    runs, scanned = _Runs(), 0
+    runs: list[_Run] = []
+    scanned = selected = size_bytes = 0
     for phys_offset, size, tags_code in ENTRY.iter_unpack(entries):
         if tag_codes is None or _as_int32(tags_code) in tag_codes:
-            if runs.count and (runs.count >= limits.messages or runs.size + size > limits.size_bytes):
+            if selected and (selected >= limits.messages or size_bytes + size > limits.size_bytes):
                 break
-            runs.add(phys_offset, size)
+            if not runs or runs[-1].end != phys_offset:
+                runs.append(_Run(phys_offset))
+            runs[-1].end += size
+            runs[-1].records += 1
+            selected += 1
+            size_bytes += size
         scanned += 1
     return runs, scanned
+
+
+def _read(log: CommitLog, runs: list[_Run]) -> tuple[list[bytes], int]:
+    """What is still there of the runs, and how many records that is."""
+    pieces, found = [], 0
+    for run in runs:
+        piece = log.read(run.start, run.end - run.start)
+        if piece is not None:
+            pieces.append(piece)
+            found += run.records
+    return pieces, found
 
 
 def _as_int32(tags_code: int) -> int:

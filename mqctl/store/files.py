@@ -9,15 +9,20 @@ one request gets, not a SIGBUS that ends the process, and the page cache is not 
 
 from __future__ import annotations
 
+import logging
 import os
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from mqctl.errors import StoreError
 
+log = logging.getLogger(__name__)
+
 NAME_DIGITS: Final = 20
+SAVE_CHUNK: Final = 1024 * 1024
 
 
 class FileHandles:
@@ -53,7 +58,7 @@ class FileHandles:
 class Segments:
     """The files of one directory. `starts` is sorted; a gap between files is possible after damage only."""
 
-    __slots__ = ("_handles", "_paths", "directory", "file_size", "starts")
+    __slots__ = ("_handles", "_paths", "created", "directory", "file_size", "starts")
 
     def __init__(self, directory: Path, file_size: int, handles: FileHandles) -> None:
         self.directory = directory
@@ -61,6 +66,7 @@ class Segments:
         self._handles = handles
         self.starts: list[int] = []
         self._paths: dict[int, Path] = {}
+        self.created = 0
 
     def load(self) -> None:
         """Finds the files that are there. A file of another size means another configuration: refuse it,
@@ -71,7 +77,10 @@ class Segments:
             if not (path.name.isdecimal() and len(path.name) == NAME_DIGITS):
                 continue
             size = path.stat().st_size
-            if size != self.file_size:
+            if size == 0:
+                # Made by a process that died before it could give the file its size: it holds nothing.
+                os.truncate(path, self.file_size)
+            elif size != self.file_size:
                 raise StoreError(
                     f"{path} has {size} bytes where the configuration says {self.file_size}",
                     hint="set the mapped file size with which this store was written",
@@ -86,10 +95,14 @@ class Segments:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 os.ftruncate(descriptor, self.file_size)
+            except OSError:
+                path.unlink()
+                raise
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise StoreError(f"cannot create {path}: {error.strerror}") from error
+        self.created += 1
         self._adopt(start, path)
 
     def remove(self, start: int) -> None:
@@ -98,10 +111,22 @@ class Segments:
         self._handles.drop(path)
         path.unlink(missing_ok=True)
 
+    def cut(self, end: int, aside: Path) -> None:
+        """Makes everything from `end` on empty, keeping copies of what is not empty already."""
+        for start in [start for start in self.starts if start + self.file_size > end]:
+            position = max(end - start, 0)
+            if _save_remains(self._paths[start], position, aside / f"{start + position:0{NAME_DIGITS}d}"):
+                self._handles.drop(self._paths[start])
+                os.truncate(self._paths[start], position)
+                os.truncate(self._paths[start], self.file_size)
+
     def _adopt(self, start: int, path: Path) -> None:
         if start not in self._paths:
             self._paths[start] = path
             self.starts.insert(bisect_right(self.starts, start), start)
+
+    def descriptor(self, start: int) -> int:
+        return self._handles.get(self._paths[start])
 
     def start_of(self, offset: int) -> int:
         return offset - offset % self.file_size
@@ -144,3 +169,34 @@ class Segments:
                 written += os.pwrite(descriptor, memoryview(data)[written:], offset - start + written)
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _save_remains(path: Path, position: int, target: Path) -> bool:
+    """Copies what is behind `position`, holes left out; False if there is nothing but zeros."""
+    found = False
+    with path.open("rb") as source:
+        for offset in _data_offsets(source.fileno(), position):
+            source.seek(offset)
+            piece = source.read(SAVE_CHUNK)
+            if not piece.strip(b"\0"):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("r+b" if found else "wb") as copy:
+                copy.seek(offset - position)
+                copy.write(piece)
+            found = True
+    if found:
+        log.warning("%s: what was behind %d is kept in %s", path, position, target)
+    return found
+
+
+def _data_offsets(descriptor: int, position: int) -> Iterator[int]:
+    """Where to look for data behind `position`, chunk by chunk, skipping holes of sparse files."""
+    end = os.fstat(descriptor).st_size
+    while position < end:
+        try:
+            position = os.lseek(descriptor, position, os.SEEK_DATA)
+        except OSError:
+            return  # ENXIO: only a hole is left
+        yield position
+        position += SAVE_CHUNK

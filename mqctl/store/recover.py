@@ -1,109 +1,88 @@
 """Opening a store: find the end of the log and bring the consume queues up to it.
 
 After a clean stop every record is in its queue, so the walk starts where the furthest queue entry ends and
-finds nothing new. After an unclean one some queues lack entries that others have, so the whole log is
-walked; a record that its queue already has is passed over.
+finds nothing new. After an unclean one the queues may lack entries, or hold some that never reached the disk
+whole: the log is walked from its beginning and has the last word about every entry.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from mqctl.store import record
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.files import Segments
 from mqctl.store.javahash import java_hash
-from mqctl.store.properties import TAGS, parse_properties
+from mqctl.store.properties import TAGS, get_property
+from mqctl.store.walk import LogWalk
 
 if TYPE_CHECKING:
     from mqctl.store.store import MessageStore
 
 log = logging.getLogger(__name__)
 
-# How much of the log is read at a time.
-CHUNK: Final = 4 * 1024 * 1024
-
 NOT_FOR_CONSUMERS: Final = (record.SYS_TRANSACTION_PREPARED, record.SYS_TRANSACTION_ROLLBACK)
 
 
 def recover(store: MessageStore, *, was_clean: bool) -> None:
-    start = store.log.begin
-    if was_clean:
-        start = max([start, *(queue.end_of_log() for queue in store.queues.values())])
+    if not store.log.segments.starts:
+        store.drop_queues()  # they point to nothing; a message that comes now gets the first offset
+    start = _start(store, was_clean)
+    before = {queue: queue.max_offset for queue in store.queues.values()}
     walk = LogWalk(store.log.segments, start)
-    added = sum(_dispatch(store, found) for found in walk)
-    store.log.open_at(walk.end)
+    rebuilding = _Rebuilding(store, replace=start == store.log.begin)
+    for found in walk:
+        rebuilding.add(found)
+    if walk.damage is not None:
+        log.warning("store %s: the log ends at %d, where there is %s", store.config.root, walk.end, walk.damage)
+    store.log.cut(walk.end, store.config.root / "damaged")
     for queue in store.queues.values():
         _cut(queue, walk.end)
-    if added or not was_clean:
-        log.info("store %s: %d entries rebuilt, the log ends at %d", store.config.root, added, walk.end)
+        lost = before.get(queue, 0) - queue.max_offset
+        if lost > 0:
+            log.warning("consume queue %s-%d: %d entries past the log's end cut", queue.topic, queue.queue_id, lost)
+    if rebuilding.added or not was_clean:
+        log.info("store %s: %d entries rebuilt, the log ends at %d", store.config.root, rebuilding.added, walk.end)
     store.flush_queues()
 
 
-class LogWalk:
-    """The sound records of a log from some record's place on. `end` is the place behind the last one: there
-    the log ends, or something that is not a record begins."""
-
-    def __init__(self, segments: Segments, start: int) -> None:
-        self._segments = segments
-        self.end = start
-        self._chunk = b""
-        self._chunk_start = start
-
-    def __iter__(self) -> Iterator[record.Record]:
-        while self._skip_blank():
-            try:
-                found = record.parse(self._bytes(self._record_size()), 0, check_crc=True)
-            except record.RecordError:
-                return
-            if found.phys_offset != self.end:
-                return
-            yield found
-            self.end += found.size
-
-    def _skip_blank(self) -> bool:
-        """Steps over the blank at a file's end; False if there is no file behind it, or nothing at all."""
-        head = self._bytes(record.BLANK.size)
-        if len(head) < record.BLANK.size:
-            return False
-        if record.BLANK.unpack_from(head)[1] != record.MAGIC_BLANK:
-            return True
-        following = self._segments.start_of(self.end) + self._segments.file_size
-        if not self._segments.has(following):
-            return False
-        self.end = following
-        return True
-
-    def _record_size(self) -> int:
-        """What the record claims, within what a file can hold: it may be no record at all."""
-        claimed = record.size_of(bytes(self._bytes(record.BLANK.size)))
-        return max(record.MIN_RECORD, min(claimed, self._segments.file_size))
-
-    def _bytes(self, size: int) -> memoryview:
-        """Up to `size` bytes at `end`, read ahead in chunks."""
-        position = self.end - self._chunk_start
-        if position + size > len(self._chunk):
-            self._chunk = self._segments.read(self.end, max(size, CHUNK))
-            self._chunk_start, position = self.end, 0
-        return memoryview(self._chunk)[position : position + size]
+def _start(store: MessageStore, was_clean: bool) -> int:
+    """Where the walk begins: behind all that is known to be in its queue."""
+    known = max((queue.end_of_log() for queue in store.queues.values()), default=0)
+    if was_clean and store.log.begin <= known <= store.log.segments.end:
+        return known
+    return store.log.begin
 
 
-def _dispatch(store: MessageStore, found: record.Record) -> bool:
-    """Adds the record to its queue; False if it is there already or does not belong into one."""
-    if found.sys_flag & record.SYS_TRANSACTION_MASK in NOT_FOR_CONSUMERS:
-        return False
-    queue = store.queue(found.topic, found.queue_id)
-    if found.queue_offset < queue.max_offset:
-        return False
-    if found.queue_offset > queue.max_offset == 0:
-        queue.start_at(found.queue_offset)
-    tags = parse_properties(found.properties).get(TAGS)
-    queue.append(found.phys_offset, found.size, java_hash(tags) if tags else 0)
-    queue.next_offset = queue.max_offset
-    store.mark_dirty(queue)
-    return True
+class _Rebuilding:
+    """Brings queues in line with the records of a walk.
+
+    With `replace` the first record of a queue makes it forget everything from that offset on, and so does a
+    record whose offset is taken: its topic was deleted and made again.
+    """
+
+    def __init__(self, store: MessageStore, *, replace: bool) -> None:
+        self._store = store
+        self._replace = replace
+        self._seen: set[ConsumeQueue] = set()
+        self.added = 0
+
+    def add(self, found: record.Record) -> None:
+        if found.sys_flag & record.SYS_TRANSACTION_MASK in NOT_FOR_CONSUMERS:
+            return
+        queue = self._store.queue(found.topic, found.queue_id)
+        if self._replace and (queue not in self._seen or found.queue_offset < queue.max_offset):
+            queue.truncate(min(found.queue_offset, queue.max_offset))
+        self._seen.add(queue)
+        if found.queue_offset < queue.max_offset:
+            return
+        if found.queue_offset > queue.max_offset:
+            queue.start_at(found.queue_offset)  # the log begins later than the queue did
+        tags = get_property(found.properties, TAGS)
+        queue.append(found.phys_offset, found.size, java_hash(tags) if tags else 0)
+        queue.next_offset = queue.max_offset
+        self._store.mark_dirty(queue)
+        self.added += 1
 
 
 def _cut(queue: ConsumeQueue, log_end: int) -> None:
@@ -115,6 +94,4 @@ def _cut(queue: ConsumeQueue, log_end: int) -> None:
             break
         keep -= 1
     if keep < queue.max_offset:
-        lost = queue.max_offset - keep
-        log.warning("consume queue %s-%d: %d entries past the log's end cut", queue.topic, queue.queue_id, lost)
         queue.truncate(keep)

@@ -40,7 +40,7 @@ def replace_file(path: Path, data: bytes) -> None:
             # A backup cut short by a crash does no harm: `path` itself is whole at that moment.
             shutil.copyfile(path, _sibling(path, ".bak"))
         temporary.replace(path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -109,7 +109,7 @@ def _write_through(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Without this the rename itself may be lost with the power, and the old content would come back."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +19,7 @@ from mqctl.store import record, recover
 from mqctl.store.commitlog import CommitLog
 from mqctl.store.consumequeue import ENTRY_SIZE, ConsumeQueue
 from mqctl.store.files import FileHandles
+from mqctl.store.lock import StoreLock
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +61,10 @@ class Appended(msgspec.Struct, gc=False):
     store_timestamp: int
 
 
+# (queue, log offset, size, tags code): what a consume queue will hold about a record.
+Entry = tuple[ConsumeQueue, int, int, int]
+
+
 class MessageStore:
     def __init__(
         self,
@@ -75,12 +80,13 @@ class MessageStore:
         self._host_bits = {len(host): record.host_flags(host, self.store_host) for host in (bytes(8), bytes(20))}
         self._clock = clock
         self._handles = FileHandles(OPEN_QUEUE_FILES)
-        self._pending: list[tuple[ConsumeQueue, int, int, int]] = []
+        self._pending: list[Entry] = []
         self._dirty: set[ConsumeQueue] = set()
         # Since this store was opened; the bytes are those of whole records.
         self.messages_put = 0
         self.bytes_put = 0
         self._abort_file = config.root / "abort"
+        self._lock = StoreLock(config.root)
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)
@@ -94,6 +100,7 @@ class MessageStore:
     def open(self) -> None:
         """Loads what is there and leaves the mark that a clean stop removes."""
         self.config.root.mkdir(parents=True, exist_ok=True)
+        self._lock.acquire()
         self.log.segments.load()
         self._load_queues()
         recover.recover(self, was_clean=not self._abort_file.exists())
@@ -104,7 +111,9 @@ class MessageStore:
         self.flush_queues()
         self.log.close()
         self._handles.close()
-        self._abort_file.unlink(missing_ok=True)
+        if not self._dirty:  # else the next start has entries to rebuild
+            self._abort_file.unlink(missing_ok=True)
+        self._lock.release()
 
     def _load_queues(self) -> None:
         if not self.queue_root.is_dir():
@@ -127,9 +136,17 @@ class MessageStore:
     def drop_topic(self, topic: str) -> None:
         """Deletes the topic's queues. Its records stay in the log until their file expires."""
         for key in [key for key in self.queues if key[0] == topic]:
-            queue = self.queues.pop(key)
-            self._dirty.discard(queue)
-            queue.destroy()
+            self._drop(key)
+
+    def drop_queues(self) -> None:
+        for key in list(self.queues):
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, int]) -> None:
+        queue = self.queues.pop(key)
+        self._dirty.discard(queue)
+        self._pending = [item for item in self._pending if item[0] is not queue]
+        queue.destroy()
 
     # -- writing ------------------------------------------------------------------------------------
 
@@ -181,42 +198,51 @@ class MessageStore:
     def has_pending(self) -> bool:
         return bool(self._pending)
 
-    def commit(self) -> set[ConsumeQueue]:
-        """Writes all that was put since the last commit and returns the queues that grew. On StoreError
-        none of it is stored: its places are given back."""
+    def write(self) -> list[Entry]:
+        """Brings all that was put since the last time to the log. On StoreError none of it is stored: its
+        places are given back. What is written is not readable before it is published."""
         pending, self._pending = self._pending, []
         try:
-            self.bytes_put += self.log.write()
+            self.log.write()
         except StoreError:
             for queue, _, _, _ in pending:
-                queue.next_offset = queue.max_offset
+                queue.next_offset -= 1
             raise
-        self.messages_put += len(pending)
+        return pending
+
+    def publish(self, entries: list[Entry]) -> set[ConsumeQueue]:
+        """Lets consumers see what was written; the queues that grew. In the order of writing."""
         grown: set[ConsumeQueue] = set()
-        for queue, phys_offset, size, tags_code in pending:
+        for queue, phys_offset, size, tags_code in entries:
             queue.append(phys_offset, size, tags_code)
+            self.bytes_put += size
             grown.add(queue)
+        self.messages_put += len(entries)
         self._dirty |= grown
         for queue in grown:
             if queue.wants_flush:
-                self._flush((queue,))
+                self._flush(queue)
         return grown
+
+    def commit(self) -> set[ConsumeQueue]:
+        """Write and publish in one step."""
+        return self.publish(self.write())
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         self._dirty.add(queue)
 
     def flush_queues(self, limit: int | None = None) -> bool:
-        """Brings up to `limit` queues' tails to their files; True if there are more."""
+        """Brings up to `limit` queues' tails to their files; True if it is worth calling again now."""
         queues = list(self._dirty)[:limit]
-        self._flush(queues)
-        return limit is not None and len(self._dirty) > 0 and len(queues) == limit
+        flushed = sum(self._flush(queue) for queue in queues)
+        return bool(flushed) and bool(self._dirty)
 
-    def _flush(self, queues: Iterable[ConsumeQueue]) -> None:
-        for queue in queues:
-            try:
-                queue.flush()
-            except StoreError as error:
-                # Derived data: it stays in memory, is tried again, and can be rebuilt from the log.
-                log.warning("consume queue %s-%d: %s", queue.topic, queue.queue_id, error)
-                return
-            self._dirty.discard(queue)
+    def _flush(self, queue: ConsumeQueue) -> bool:
+        try:
+            queue.flush()
+        except StoreError as error:
+            # Derived data: it stays in memory, is tried again, and can be rebuilt from the log.
+            log.warning("consume queue %s-%d: %s", queue.topic, queue.queue_id, error)
+            return False
+        self._dirty.discard(queue)
+        return True

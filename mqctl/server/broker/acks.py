@@ -1,38 +1,71 @@
 """Acknowledgements: an answer leaves only after what it promises is true.
 
+    put -> written -> [synced] -> published: consumers may read it -> answered
+
 A send puts its message into the store and leaves its answer here. Once per turn of the event loop all
-messages put since are written with one system call; then the answers go out and parked pulls are woken.
-Further links of the chain (flushed to disk, replicated) belong between those two steps.
+messages put since are written with one system call. With ASYNC_FLUSH they are published and answered at once;
+with SYNC_FLUSH they wait until the log is on disk up to their end, all those that came meanwhile sharing one
+sync. A message that is not yet safe is not yet readable either.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from mqctl.errors import StoreError
 from mqctl.remoting.codes import ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
+from mqctl.server.broker.flushing import Flushing
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.store import MessageStore
+from mqctl.store.store import Entry, MessageStore
 
 log = logging.getLogger(__name__)
+
+Waiting = tuple[Connection, Command]
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What one turn of the loop wrote: where it ends in the log, and who waits for it to be on disk."""
+
+    end: int
+    entries: list[Entry]
+    waiting: list[Waiting]
+    deadline: asyncio.TimerHandle | None = field(default=None)
 
 
 class Acks:
     """Loop only. `on_grown` hears which queues have new messages, after they are readable."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, *, sync_flush: bool, sync_timeout_s: float) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[Connection, Command]] = []
+        self._waiting: list[Waiting] = []
+        self._patient: list[Waiting] = []
         self._scheduled = False
+        self._sync_flush = sync_flush
+        self._sync_timeout_s = sync_timeout_s
+        self._unsynced: deque[_Batch] = deque()
+        self.flushing = Flushing(store.log, self._flushed, self._not_flushed)
         self.on_grown: Callable[[Iterable[ConsumeQueue]], None] = lambda queues: None
 
+    @property
+    def can_wait_for_disk(self) -> bool:
+        return self._sync_flush
+
     def answer_when_written(self, connection: Connection, answer: Command) -> None:
+        """The answer promises no more than that the message is in the log."""
         self._waiting.append((connection, answer))
+        self.schedule()
+
+    def answer_when_safe(self, connection: Connection, answer: Command) -> None:
+        """The answer promises what the broker's flushDiskType says."""
+        (self._patient if self._sync_flush else self._waiting).append((connection, answer))
         self.schedule()
 
     def schedule(self) -> None:
@@ -44,20 +77,57 @@ class Acks:
     def commit(self) -> None:
         self._scheduled = False
         waiting, self._waiting = self._waiting, []
+        patient, self._patient = self._patient, []
         try:
-            grown = self._store.commit()
+            entries = self._store.write()
         except StoreError as error:
-            log.error("%d messages refused: %s", len(waiting), error)
-            for connection, answer in waiting:
-                connection.send(_refusal(answer, error))
+            log.error("%d messages refused: %s", len(waiting) + len(patient), error)
+            self._refuse(waiting + patient, ResponseCode.SERVICE_NOT_AVAILABLE, error.message)
             return
+        _answer(waiting)
+        if self._sync_flush:
+            self._await_sync(_Batch(self._store.log.end, entries, patient))
+        else:
+            self.on_grown(self._store.publish(entries))
+
+    # -- waiting for the disk -----------------------------------------------------------------------
+
+    def _await_sync(self, batch: _Batch) -> None:
+        if batch.waiting:
+            batch.deadline = self._loop.call_later(self._sync_timeout_s, self._late, batch)
+        self._unsynced.append(batch)
+        self.flushing.request()
+
+    def _flushed(self, end: int) -> None:
+        while self._unsynced and self._unsynced[0].end <= end:
+            batch = self._unsynced.popleft()
+            if batch.deadline is not None:
+                batch.deadline.cancel()
+            grown = self._store.publish(batch.entries)
+            _answer(batch.waiting)
+            self.on_grown(grown)
+        if self._unsynced:
+            self.flushing.request()
+
+    def _late(self, batch: _Batch) -> None:
+        waiting, batch.waiting = batch.waiting, []
+        self._refuse(waiting, ResponseCode.FLUSH_DISK_TIMEOUT, "the message is stored, but not on disk in time")
+
+    def _not_flushed(self, error: OSError) -> None:
+        """Whoever waits learns it now. The messages stay hidden until a later sync succeeds."""
+        for batch in self._unsynced:
+            waiting, batch.waiting = batch.waiting, []
+            self._refuse(waiting, ResponseCode.FLUSH_DISK_TIMEOUT, f"the disk refused to sync: {error.strerror}")
+
+    def _refuse(self, waiting: list[Waiting], code: ResponseCode, remark: str) -> None:
+        """With FLUSH_DISK_TIMEOUT clients still read where the message went, so its fields stay."""
+        ext_kept = code == ResponseCode.FLUSH_DISK_TIMEOUT
         for connection, answer in waiting:
-            connection.queue(answer)
-        for connection in {connection for connection, _ in waiting}:
-            connection.flush()
-        self.on_grown(grown)
+            connection.send(answer.reply(code, ext=answer.ext if ext_kept else None, remark=remark))
 
 
-def _refusal(answer: Command, error: StoreError) -> Command:
-    """What the waiting request gets instead of its answer. Producers then try another broker."""
-    return answer.reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=error.message)
+def _answer(waiting: list[Waiting]) -> None:
+    for connection, answer in waiting:
+        connection.queue(answer)
+    for connection in {connection for connection, _ in waiting}:
+        connection.flush()

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import psutil
 
+from mqctl.errors import StoreError
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.admin_broker import BrokerAdmin
 from mqctl.server.broker.admin_topics import TopicAdmin
-from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.config import SYNC_FLUSH, BrokerConfig
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.membership import Membership
 from mqctl.server.broker.offsets import ConsumerOffsets
@@ -48,7 +49,11 @@ class Broker:
         self.groups = Groups(config)
         self.offsets = ConsumerOffsets(config)
         self.store = MessageStore(config.store_config(), (config.broker_ip1, config.listen_port))
-        self.acks = Acks(self.store)
+        self.acks = Acks(
+            self.store,
+            sync_flush=config.flush_disk_type == SYNC_FLUSH,
+            sync_timeout_s=config.sync_flush_timeout / 1000,
+        )
         self.stats = BrokerStats(self.store)
         self.membership = Membership(config, self.topics, self.groups)
         self.registration = Registration(config, self.topics)
@@ -104,6 +109,7 @@ class Broker:
         self._every(self.config.flush_consumer_offset_interval / 1000, self.offsets.save_soon)
         self._every(CLIENT_SCAN_SECONDS, self.membership.clients.expire)
         self._every(SAMPLE_SECONDS, self.stats.sample)
+        self._every(self.config.flush_interval_commit_log / 1000, self._flush_log)
         self.server.spawn(self._flush_queues())
         self.server.spawn(self._prepare_files())
 
@@ -117,6 +123,12 @@ class Broker:
                     log.exception("periodic task failed")
 
         self.server.spawn(repeat())
+
+    def _flush_log(self) -> None:
+        config = self.config
+        self.acks.flushing.request_if_worth(
+            config.flush_commit_log_least_pages, config.flush_commit_log_thorough_interval / 1000
+        )
 
     async def _flush_queues(self) -> None:
         while True:
@@ -148,7 +160,10 @@ class Broker:
         await self.registration.close()
         if self.store.has_pending:
             self.acks.commit()
-        self.topics.save()
-        self.groups.save()
-        self.offsets.save()
+        try:
+            await self.acks.flushing.finish()
+            for table in (self.topics, self.groups, self.offsets):
+                await table.save_last()
+        except (OSError, StoreError) as error:
+            log.error("stopped without saving everything: %s", error)
         self.store.close()

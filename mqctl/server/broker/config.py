@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.store import StoreConfig
@@ -30,19 +30,29 @@ PROTECTED_KEYS: Final = frozenset(
 )
 
 
+ASYNC_FLUSH: Final = "ASYNC_FLUSH"
+SYNC_FLUSH: Final = "SYNC_FLUSH"
+
+
 class BrokerConfig(Struct, rename="camel", kw_only=True):
     broker_name: str = ""
     broker_cluster_name: str = "DefaultCluster"
     broker_id: int = 0
     broker_ip1: str = field(name="brokerIP1", default="")
     bind_address: str = "0.0.0.0"
-    listen_port: int = 10911
+    listen_port: Annotated[int, Meta(ge=3, le=65534)] = 10911  # its neighbours -2 and +1 are used as well
     namesrv_addr: str = ""
 
     store_path_root_dir: str = "~/store"
     store_path_commit_log: str = ""
-    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
-    mapped_file_size_consume_queue: int = 300_000 * ENTRY_SIZE
+    mapped_file_size_commit_log: Annotated[int, Meta(ge=64 * 1024, le=2**31 - 1)] = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: Annotated[int, Meta(ge=ENTRY_SIZE, le=2**31 - 1)] = 300_000 * ENTRY_SIZE
+
+    flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = ASYNC_FLUSH
+    flush_interval_commit_log: int = 500
+    flush_commit_log_least_pages: int = 4
+    flush_commit_log_thorough_interval: int = 10_000
+    sync_flush_timeout: int = 5000
 
     broker_permission: int = 6
     default_topic_queue_nums: int = 8

@@ -41,8 +41,14 @@ class ConfigFile:
         return self._wanted
 
     def save_now(self) -> None:
-        """For the last write at shutdown, when the loop has nothing else to do."""
+        """For the first write at start, before the loop has anything else to do."""
         replace_file(self._path, self._encode())
+
+    async def save_last(self) -> None:
+        """For shutdown: after this the file holds the last state. Raises StoreError."""
+        while self._task is not None:
+            await asyncio.wait((self._task,))
+        await asyncio.to_thread(replace_file, self._path, self._encode())
 
     async def _write_all(self) -> None:
         while self._wanted is not None:

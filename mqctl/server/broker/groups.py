@@ -48,8 +48,8 @@ class Groups:
         for name in BUILT_IN_GROUPS:
             self._table.setdefault(name, SubscriptionGroupConfig(group_name=name))
 
-    def save(self) -> None:
-        self._file.save_now()
+    async def save_last(self) -> None:
+        await self._file.save_last()
 
     def _encode(self) -> bytes:
         return msgspec.json.format(bodies.encode(self.snapshot()), indent=2)

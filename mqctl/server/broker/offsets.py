@@ -29,8 +29,8 @@ class ConsumerOffsets:
         if stored is not None:
             self._table = stored.offset_table
 
-    def save(self) -> None:
-        self._file.save_now()
+    async def save_last(self) -> None:
+        await self._file.save_last()
 
     def save_soon(self) -> asyncio.Future[None] | None:
         """Starts a write if anything changed since the last one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from mqctl.errors import RequestFailed
+from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import MessageQueue, OffsetMovedEvent, SubscriptionData, SubscriptionGroupConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -20,7 +20,7 @@ from mqctl.server.broker.longpoll import LongPolls, ParkedPull
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.broker.topics import OFFSET_MOVED_EVENT, PERM_READ, Topics
-from mqctl.server.loop import HandlerTable
+from mqctl.server.loop import HandlerTable, failure
 from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.fetch import Fetched, FetchStatus, Limits, fetch
 from mqctl.store.javahash import java_hash
@@ -110,10 +110,10 @@ class Pulling:
         self._check(header, group)
         codes = tag_codes(self._subscription(header, group))
         fetched = self._fetch(header, header.queue_offset, codes)
-        if header.sys_flag & FLAG_COMMIT_OFFSET:
+        if header.sys_flag & FLAG_COMMIT_OFFSET and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         code = response_code(fetched, header.queue_offset)
-        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & FLAG_SUSPEND:
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & FLAG_SUSPEND and not request.is_oneway:
             self._park(connection, request, header, codes, fetched)
             return None
         return self._answer(request, header, code, fetched)
@@ -209,10 +209,15 @@ class Pulling:
         self.long_polls.park(ParkedPull(connection, request, header, codes, fetched.next_offset), hold)
 
     def _retry(self, pull: ParkedPull, last: bool) -> bool:
-        fetched = self._fetch(pull.header, pull.queue_offset, pull.tag_codes)
+        try:
+            fetched = self._fetch(pull.header, pull.queue_offset, pull.tag_codes)
+        except StoreError as error:
+            pull.connection.send(failure(pull.connection, pull.request, error))
+            return True
         code = response_code(fetched, pull.queue_offset)
         pull.queue_offset = fetched.next_offset
-        if not last and code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+        nothing_for_it = code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+        if nothing_for_it and not last and fetched.next_offset >= fetched.max_offset:
             return False
         if code == ResponseCode.PULL_NOT_FOUND and pull.queue_offset != pull.header.queue_offset:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY  # the client must go on behind what was passed over

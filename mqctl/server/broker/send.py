@@ -23,6 +23,7 @@ from mqctl.store import record
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import (
     CLUSTER,
+    DELAY,
     TAGS,
     UNIQ_KEY,
     WAIT,
@@ -50,6 +51,7 @@ class Sending:
         self._store = store
         self._acks = acks
         self._spawn = spawn
+        self._creating: dict[str, asyncio.Future[None]] = {}
         self._own_properties = join_properties({CLUSTER: config.broker_cluster_name})
         self._msg_id_prefix = store.store_host.hex().upper()
 
@@ -66,7 +68,7 @@ class Sending:
     def on_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> Command | None:
         """Answers through `acks`, once the message is in the log; errors are answered at once."""
         topic = self._topics.get(header.topic)
-        if topic is None:
+        if topic is None or header.topic in self._creating:
             self._spawn(self._create_and_send(connection, request, header))
             return None
         self._check(header, topic)
@@ -81,27 +83,38 @@ class Sending:
         if request.flag & ONEWAY_FLAG:
             self._acks.schedule()
         else:
-            self._acks.answer_when_written(connection, request.reply(ext=ext))
+            self._answer(connection, request.reply(ext=ext), header)
         return None
 
+    def _answer(self, connection: Connection, answer: Command, header: SendMessageHeader) -> None:
+        if self._acks.can_wait_for_disk and get_property(header.properties, WAIT) == "false":
+            self._acks.answer_when_written(connection, answer)
+        else:
+            self._acks.answer_when_safe(connection, answer)
+
     async def _create_and_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> None:
-        """The first message of a topic waits until the topic is on disk: after a crash it would otherwise
-        be in the log and yet belong to a topic that nobody knows."""
+        """The first messages of a topic wait until the topic is on disk: after a crash they would otherwise be
+        in the log and yet belong to a topic that nobody knows."""
         try:
-            self._check_name(header.topic)
-            saved = self._topics.create_on_send(header.topic, header.default_topic, header.default_topic_queue_nums)
-            if saved is None:
-                raise RequestFailed(
-                    ResponseCode.TOPIC_NOT_EXIST,
-                    f"the topic {header.topic!r} does not exist; create it with "
-                    f"'mqctl topic update {header.topic}', or let the broker do so with autoCreateTopicEnable",
-                )
-            await asyncio.shield(saved)
+            await asyncio.shield(self._creating.get(header.topic) or self._create(header))
             answer = self.on_send(connection, request, header)
         except Exception as error:
             answer = failure(connection, request, error)
         if answer is not None and not request.is_oneway:
             connection.send(answer)
+
+    def _create(self, header: SendMessageHeader) -> asyncio.Future[None]:
+        self._check_name(header.topic)
+        saved = self._topics.create_on_send(header.topic, header.default_topic, header.default_topic_queue_nums)
+        if saved is None:
+            raise RequestFailed(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"the topic {header.topic!r} does not exist; create it with 'mqctl topic update {header.topic}', "
+                "or let the broker do so with autoCreateTopicEnable",
+            )
+        self._creating[header.topic] = saved
+        saved.add_done_callback(lambda _: self._creating.pop(header.topic, None))
+        return saved
 
     # -- checks -------------------------------------------------------------------------------------
 
@@ -127,7 +140,7 @@ class Sending:
                 ResponseCode.NO_PERMISSION,
                 f"sending to topic {topic.topic_name!r} on this broker is forbidden",
             )
-        if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+        if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums) or not topic.write_queue_nums:
             raise RequestFailed(
                 ResponseCode.SYSTEM_ERROR,
                 f"queue {header.queue_id} of topic {topic.topic_name!r} does not exist: it has "
@@ -164,6 +177,8 @@ class Sending:
         self._check_sizes(body, b"")
         if header.sys_flag & record.SYS_TRANSACTION_MASK:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction")
+        if get_property(header.properties, DELAY) not in (None, "0"):
+            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         shared = self._batch_properties(header)
         messages = []
         for item in decode_batch(body):

@@ -97,6 +97,9 @@ class Topics:
     def save(self) -> None:
         self._file.save_now()
 
+    async def save_last(self) -> None:
+        await self._file.save_last()
+
     def _encode(self) -> bytes:
         return msgspec.json.format(bodies.encode(self.snapshot()), indent=2)
 

@@ -46,7 +46,7 @@ class Side:
         self.port = 0
 
     def accept(self) -> Connection:
-        connection = Connection(self._serve, self.lost.append, max_frame=self._max_frame)
+        connection = Connection(self._serve, self.lost.append, max_frame=self._max_frame, throttle=True)
         self.accepted.append(connection)
         return connection
 

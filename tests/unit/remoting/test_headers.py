@@ -140,7 +140,7 @@ def test_not_a_boolean() -> None:
 
 @pytest.mark.parametrize("ext", [[1], "text", 5])
 def test_ext_fields_that_are_no_object(ext: Any) -> None:
-    with pytest.raises(HeaderError, match="`topic`"):
+    with pytest.raises(HeaderError, match="extFields"):
         received(ext).header(TopicHeader)
 
 

@@ -80,15 +80,18 @@ def test_reads_what_java_wrote() -> None:
 
 
 def test_writes_what_java_wrote() -> None:
-    assert encoded(
-        topic="fx_t1",
-        body=b"hello1",
-        properties=PROPERTIES,
-        born=("127.0.0.1", 42620),
-        store=("127.0.0.1", 20911),
-        born_timestamp=0x1A1ED46E925,
-        store_timestamp=0x1A1ED46E94D,
-    ) == FROM_JAVA
+    assert (
+        encoded(
+            topic="fx_t1",
+            body=b"hello1",
+            properties=PROPERTIES,
+            born=("127.0.0.1", 42620),
+            store=("127.0.0.1", 20911),
+            born_timestamp=0x1A1ED46E925,
+            store_timestamp=0x1A1ED46E94D,
+        )
+        == FROM_JAVA
+    )
 
 
 def test_its_message_id() -> None:
