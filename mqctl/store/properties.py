@@ -119,11 +119,11 @@ def drop_property(text: str, name: str) -> str:
     return text
 
 
-def join_texts(first: str, second: str) -> str:
-    """Two property texts as one, the second one winning where both have a name."""
-    if not first or first.endswith(PROPERTY_SEPARATOR):
+def join_texts(first: bytes, second: bytes) -> bytes:
+    """Two encoded property texts as one, the second one winning where both have a name."""
+    if not first or first.endswith(b"\x02"):
         return first + second
-    return f"{first}\x02{second}"
+    return b"%b\x02%b" % (first, second)
 
 
 def format_properties(properties: dict[str, str]) -> str:

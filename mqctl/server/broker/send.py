@@ -6,7 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting.bodies import TopicConfig
@@ -34,6 +34,8 @@ from mqctl.store.properties import (
 )
 from mqctl.store.store import MessageStore, NewMessage
 
+TAGS_MARK: Final = TAGS.encode() + b"\x01"
+
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -52,7 +54,7 @@ class Sending:
         self._acks = acks
         self._spawn = spawn
         self._creating: dict[str, asyncio.Future[None]] = {}
-        self._own_properties = join_properties({CLUSTER: config.broker_cluster_name})
+        self._own_properties = join_properties({CLUSTER: config.broker_cluster_name}).encode()
         self._msg_id_prefix = store.store_host.hex().upper()
 
     def handlers(self) -> HandlerTable:
@@ -163,8 +165,8 @@ class Sending:
 
     def _put_one(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
         # WAIT is an instruction for this broker, not a part of the message.
-        text = join_texts(drop_property(header.properties, WAIT), self._own_properties)
-        tags = get_property(text, TAGS)
+        text = join_texts(drop_property(header.properties, WAIT).encode(), self._own_properties)
+        tags = get_property(header.properties, TAGS)
         message = self._message(header, queue_id, body, text, tags, header.flag, born_host)
         try:
             appended = self._store.put(message)
@@ -182,8 +184,8 @@ class Sending:
         shared = self._batch_properties(header)
         messages = []
         for item in decode_batch(body):
-            text = join_texts(item.properties.decode(errors="replace"), shared)
-            tags = get_property(text, TAGS)
+            text = join_texts(item.properties, shared)
+            tags = _tags(item.properties)
             messages.append(self._message(header, queue_id, item.body, text, tags, item.flag, born_host))
         if not messages:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
@@ -194,27 +196,26 @@ class Sending:
         ids = ",".join([f"{self._msg_id_prefix}{item.phys_offset:016X}" for item in appended])
         return self._ext(ids, queue_id, appended[0].queue_offset)
 
-    def _batch_properties(self, header: SendMessageHeader) -> str:
+    def _batch_properties(self, header: SendMessageHeader) -> bytes:
         """5.x clients put a UNIQ_KEY of the batch itself here: it must not replace the messages' own."""
-        return join_texts(drop_property(header.properties, UNIQ_KEY), self._own_properties)
+        return join_texts(drop_property(header.properties, UNIQ_KEY).encode(), self._own_properties)
 
     def _message(
         self,
         header: SendMessageHeader,
         queue_id: int,
         body: bytes,
-        properties: str,
+        properties: bytes,
         tags: str | None,
         flag: int,
         born_host: bytes,
     ) -> NewMessage:
-        text = properties.encode()
-        self._check_sizes(body, text)
+        self._check_sizes(body, properties)
         return NewMessage(
             header.topic,
             queue_id,
             body,
-            text,
+            properties,
             java_hash(tags) if tags else 0,
             flag,
             header.sys_flag,
@@ -231,3 +232,8 @@ class Sending:
             "MSG_REGION": self._config.region_id,
             "TRACE_ON": "true" if self._config.trace_on else "false",
         }
+
+
+def _tags(properties: bytes) -> str | None:
+    """The tag in an encoded text. Most texts have none, and looking is cheaper than decoding."""
+    return get_property(properties.decode(errors="replace"), TAGS) if TAGS_MARK in properties else None

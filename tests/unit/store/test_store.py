@@ -385,3 +385,70 @@ def test_a_stop_on_a_disk_that_refuses_is_not_clean(tmp_path: Path, monkeypatch:
     with opened(tmp_path / "store") as store:
         assert bodies(store) == [each.body for each in numbered(3)]
         assert bodies(store, "other") == [each.body for each in numbered(3)]
+
+
+def test_dropping_a_topic_between_write_and_publish(store: MessageStore) -> None:
+    """With SYNC_FLUSH that is as long as the disk takes."""
+    store.put(message(b"late"))
+    entries = store.write()
+    store.drop_topic("t")
+    store.publish(entries)
+    put_all(store, numbered(1, start=50))
+    store.flush_queues()
+    assert bodies(store) == [b"00000050"]
+
+
+# -- written, then published ----------------------------------------------------------------------------
+
+
+def test_what_is_written_is_not_readable_before_it_is_published(store: MessageStore) -> None:
+    first = [store.put(message(b"1")), store.put(message(b"2"))]
+    one = store.write()
+    third = store.put(message(b"3"))
+    two = store.write()
+    assert [each.queue_offset for each in (*first, third)] == [0, 1, 2]
+    assert bodies(store) == []
+    assert {queue.topic for queue in store.publish(one)} == {"t"}
+    assert bodies(store) == [b"1", b"2"]
+    store.publish(two)
+    assert bodies(store) == [b"1", b"2", b"3"]
+
+
+def test_a_write_that_fails_behind_one_that_is_not_published(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(message(b"1"))
+    one = store.write()
+    for body in (b"lost", b"lost too"):
+        store.put(message(body))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pwrite", refuse_writes(errno.ENOSPC))
+        with pytest.raises(StoreError):
+            store.write()
+    assert store.put(message(b"2")).queue_offset == 1
+    two = store.write()
+    store.publish(one)
+    store.publish(two)
+    assert bodies(store) == [b"1", b"2"]
+
+
+def test_killed_between_write_and_publish(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    put_all(store, [message(b"1")])
+    store.flush_queues()
+    store.put(message(b"2"))
+    store.write()
+    drop_without_close(store)
+    with opened(tmp_path) as store:
+        assert bodies(store) == [b"1", b"2"]
+
+
+def test_stopped_between_write_and_publish(tmp_path: Path) -> None:
+    store = new_store(tmp_path)
+    put_all(store, [message(b"1")])
+    store.put(message(b"2", topic="other"))
+    store.write()
+    store.close()
+    with opened(tmp_path) as store:
+        assert bodies(store) == [b"1"]
+        assert bodies(store, "other") == [b"2"]
