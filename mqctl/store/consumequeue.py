@@ -39,6 +39,7 @@ class ConsumeQueue:
         "_segments",
         "_tail",
         "_tail_start",
+        "dropped",
         "max_offset",
         "min_offset",
         "next_offset",
@@ -54,6 +55,7 @@ class ConsumeQueue:
         self._segments = Segments(root / topic / str(queue_id), file_size, handles)
         self._tail = bytearray()
         self._tail_start = 0
+        self.dropped = False  # its topic was deleted: what is still on its way here goes nowhere
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0

@@ -19,7 +19,10 @@ class StoreLock:
 
     def acquire(self) -> None:
         """Raises StoreError when another process has it."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(f"cannot lock the store: {self._path}: {error.strerror}") from None
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError:

@@ -145,7 +145,7 @@ class MessageStore:
     def _drop(self, key: tuple[str, int]) -> None:
         queue = self.queues.pop(key)
         self._dirty.discard(queue)
-        self._pending = [item for item in self._pending if item[0] is not queue]
+        queue.dropped = True
         queue.destroy()
 
     # -- writing ------------------------------------------------------------------------------------
@@ -214,6 +214,8 @@ class MessageStore:
         """Lets consumers see what was written; the queues that grew. In the order of writing."""
         grown: set[ConsumeQueue] = set()
         for queue, phys_offset, size, tags_code in entries:
+            if queue.dropped:
+                continue
             queue.append(phys_offset, size, tags_code)
             self.bytes_put += size
             grown.add(queue)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 import psutil
@@ -48,7 +48,7 @@ class Broker:
         self.topics = Topics(config)
         self.groups = Groups(config)
         self.offsets = ConsumerOffsets(config)
-        self.store = MessageStore(config.store_config(), (config.broker_ip1, config.listen_port))
+        self.store = MessageStore(config.store_config(), config.store_host())
         self.acks = Acks(
             self.store,
             sync_flush=config.flush_disk_type == SYNC_FLUSH,
@@ -85,11 +85,19 @@ class Broker:
     # -- start --------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Raises ConfigError or StoreError when the broker cannot run as configured."""
-        self.topics.load()
-        self.groups.load()
-        self.offsets.load()
+        """Raises ConfigError or StoreError when the broker cannot run as configured; then nothing is left open."""
         self.store.open()
+        try:
+            await self._start()
+        except BaseException:
+            await self.server.stop()
+            await self.registration.close()
+            self.store.close()
+            raise
+
+    async def _start(self) -> None:
+        for table in (self.topics, self.groups, self.offsets):
+            table.load()
         self.topics.save()
         self.topics.on_change = self.registration.topics_changed
         self.acks.on_grown = self.pulling.on_grown
@@ -107,20 +115,26 @@ class Broker:
     def _start_clockwork(self) -> None:
         self.server.spawn(self.registration.run())
         self._every(self.config.flush_consumer_offset_interval / 1000, self.offsets.save_soon)
+        self._every(self.config.flush_interval_commit_log / 1000, self._flush_log)
         self._every(CLIENT_SCAN_SECONDS, self.membership.clients.expire)
         self._every(SAMPLE_SECONDS, self.stats.sample)
-        self._every(self.config.flush_interval_commit_log / 1000, self._flush_log)
-        self.server.spawn(self._flush_queues())
-        self.server.spawn(self._prepare_files())
+        self._every(QUEUE_FLUSH_SECONDS, self._flush_queues)
+        self._every(NEXT_FILE_SECONDS, self.store.log.prepare_next_file)
 
-    def _every(self, seconds: float, action: Callable[[], object]) -> None:
+    def _every(self, seconds: float, action: Callable[[], Awaitable[None] | None]) -> None:
+        """An accident in one round is logged and does not end the rounds."""
+
         async def repeat() -> None:
             while True:
                 await asyncio.sleep(seconds)
                 try:
-                    action()
+                    work = action()
+                    if work is not None:
+                        await work
+                except StoreError as error:
+                    log.error("%s", error)
                 except Exception:
-                    log.exception("periodic task failed")
+                    log.exception("a periodic task failed")
 
         self.server.spawn(repeat())
 
@@ -131,18 +145,8 @@ class Broker:
         )
 
     async def _flush_queues(self) -> None:
-        while True:
-            await asyncio.sleep(QUEUE_FLUSH_SECONDS)
-            while self.store.flush_queues(QUEUE_FLUSH_SLICE):
-                await asyncio.sleep(0)
-
-    async def _prepare_files(self) -> None:
-        while True:
-            try:
-                self.store.log.prepare_next_file()
-            except Exception as error:
-                log.error("cannot create the next commit log file: %s", error)
-            await asyncio.sleep(NEXT_FILE_SECONDS)
+        while self.store.flush_queues(QUEUE_FLUSH_SLICE):
+            await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         self.server.spawn(work)

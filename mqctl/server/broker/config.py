@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
+from mqctl.errors import ConfigError
 from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.store import StoreConfig
 
@@ -101,6 +102,14 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
     def ha_address(self) -> str:
         """Java derives the replication port like this, whatever haListenPort says."""
         return f"{self.broker_ip1}:{self.listen_port + 1}"
+
+    def store_host(self) -> tuple[str, int]:
+        """What goes into every record. Raises ConfigError for a brokerIP1 that is no address and no known name."""
+        try:
+            family_and_address = socket.getaddrinfo(self.broker_ip1, self.listen_port, type=socket.SOCK_STREAM)[0]
+        except OSError as error:
+            raise ConfigError(f"brokerIP1 {self.broker_ip1!r} cannot be resolved: {error.strerror}") from None
+        return str(family_and_address[4][0]), self.listen_port
 
     @property
     def root(self) -> Path:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from mqctl.errors import StoreError
 from mqctl.store.smallfiles import load_file_or_backup, replace_file
 
 log = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ class ConfigFile:
             try:
                 await asyncio.to_thread(replace_file, self._path, self._encode())
                 waiting.set_result(None)
-            except StoreError as error:
+            except Exception as error:  # whatever it is, those who wait must hear of it
                 waiting.set_exception(error)
         self._task = None
 

@@ -33,11 +33,14 @@ class Flushing:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._running: asyncio.Task[None] | None = None
+        self._wanted_again = False
         self._last = clock()
 
     def request(self) -> None:
         """What is written now will be on disk soon. While a sync runs, all requests share the next one."""
-        if self._running is None and self._log.flushed < self._log.end:
+        if self._running is not None:
+            self._wanted_again = True
+        elif self._log.flushed < self._log.end:
             self._running = self._loop.create_task(self._sync())
 
     def request_if_worth(self, least_pages: int, thorough_seconds: float) -> None:
@@ -47,19 +50,19 @@ class Flushing:
             self.request()
 
     async def _sync(self) -> None:
-        delay = 0.0
         unsynced = self._log.unsynced()
+        self._wanted_again = False
         try:
             await asyncio.to_thread(unsynced.sync)
+            self._done(unsynced)
         except OSError as error:
             log.error("commit log: not synced: %s", error.strerror)
+            self._loop.call_later(RETRY_SECONDS, self.request)
             self._on_failed(error)
-            delay = RETRY_SECONDS
-        else:
-            self._done(unsynced)
-        self._running = None
-        if delay:
-            self._loop.call_later(delay, self.request)
+        finally:
+            self._running = None
+            if self._wanted_again:
+                self.request()
 
     def _done(self, unsynced: Unsynced) -> None:
         self._log.synced(unsynced)

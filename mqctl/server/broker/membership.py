@@ -20,7 +20,7 @@ from mqctl.server.broker.assignment import assign
 from mqctl.server.broker.clients import Client, Clients, ConsumerGroup
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.groups import Groups
-from mqctl.server.broker.topics import RETRY_PREFIX, Topics
+from mqctl.server.broker.topics import MAX_TOPIC_NAME, RETRY_PREFIX, Topics
 from mqctl.server.loop import HandlerTable
 
 EXPRESSION_TAG = "TAG"
@@ -48,8 +48,9 @@ class Membership:
         heartbeat = bodies.decode(HeartbeatData, request.body)
         for consumer in heartbeat.consumer_data_set:
             group = self._groups.find(consumer.group_name)
-            if group.retry_queue_nums > 0:
-                self._topics.ensure(RETRY_PREFIX + group.group_name, group.retry_queue_nums)
+            retry_topic = RETRY_PREFIX + group.group_name
+            if group.retry_queue_nums > 0 and len(retry_topic) <= MAX_TOPIC_NAME:
+                self._topics.ensure(retry_topic, group.retry_queue_nums)
             self.clients.heartbeat_consumer(
                 connection, heartbeat.client_id, request.language, request.version, consumer
             )

@@ -38,7 +38,7 @@ MAX_TOPIC_NAME: Final = 127
 # Java never bounds this. A request for a billion queues would make every route answer huge.
 MAX_QUEUES: Final = 65_536
 
-_LEGAL_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
+LEGAL_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
 
 # Written by the broker alone; a client's send is refused.
 NOT_FOR_CLIENTS: Final = frozenset(
@@ -57,7 +57,7 @@ def check_topic_name(topic: str) -> None:
     """Raises RequestFailed for a name that RocketMQ would not take either."""
     if not topic.strip():
         raise RequestFailed(ResponseCode.SYSTEM_ERROR, "the topic name is blank")
-    if not _LEGAL_NAME.match(topic):
+    if not LEGAL_NAME.match(topic):
         raise RequestFailed(
             ResponseCode.SYSTEM_ERROR,
             f"the topic name {topic[:MAX_TOPIC_NAME]!r} has characters other than letters, digits, _ - % |",

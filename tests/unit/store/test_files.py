@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -169,21 +168,20 @@ def test_a_file_that_vanished(segments: Segments) -> None:
         segments.read(0, 1)
 
 
-@pytest.fixture
-def no_large_files() -> Iterator[None]:
-    """The process may not make a file larger than half of one of ours."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SIZE // 2, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@pytest.mark.usefixtures("no_large_files")
-def test_a_file_that_cannot_be_made_leaves_nothing_behind(segments: Segments, handles: FileHandles) -> None:
+def test_a_file_that_cannot_be_made_leaves_nothing_behind(
+    segments: Segments, handles: FileHandles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file of another size would keep the store from opening the next time."""
-    with pytest.raises(StoreError, match="cannot create"):
-        segments.create(0)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "ftruncate", refuse)
+        with pytest.raises(StoreError, match=r"cannot create .*: File too large"):
+            segments.create(0)
     assert segments.starts == []
+    assert list(segments.directory.iterdir()) == []
     Segments(segments.directory, SIZE, handles).load()
 
 

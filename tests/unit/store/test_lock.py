@@ -32,10 +32,11 @@ def refused_elsewhere(root: Path) -> str:
 def test_only_one_process_has_it(tmp_path: Path) -> None:
     lock = StoreLock(tmp_path)
     lock.acquire()
-    assert (tmp_path / "lock").read_bytes() == b"lock"
     assert refused_elsewhere(tmp_path) == f"the store {tmp_path} is in use by another broker"
     lock.release()
     assert refused_elsewhere(tmp_path) == ""
+    # Not earlier: closing any descriptor of the file gives up the lock of the whole process.
+    assert (tmp_path / "lock").read_bytes() == b"lock"
 
 
 def test_a_lock_file_left_behind_is_no_lock(tmp_path: Path) -> None:
