@@ -13,7 +13,7 @@ import uvloop
 LIMIT_SECONDS: Final = 30.0
 
 
-def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def in_loop(test: Callable[..., Awaitable[None]], limit_seconds: float = LIMIT_SECONDS) -> Callable[..., None]:
     """Runs a coroutine function as a test: on the loop the servers use, or on the one its `loop_factory` makes.
 
     What asyncio would only log (an exception in a callback or in a protocol, a task nobody asked about) fails
@@ -26,7 +26,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
         async def watched() -> None:
             asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
-            async with asyncio.timeout(LIMIT_SECONDS):
+            async with asyncio.timeout(limit_seconds):
                 await test(*args, **kwargs)
 
         with asyncio.Runner(loop_factory=kwargs.get("loop_factory", uvloop.new_event_loop)) as runner:

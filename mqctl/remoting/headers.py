@@ -139,5 +139,14 @@ class TopicHeader(Struct, rename="camel"):
     topic: str
 
 
+class QueryMessageHeader(Struct, rename="camel"):
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+    unique_key_query: bool = field(name="_UNIQUE_KEY_QUERY", default=False)
+
+
 class ViewMessageHeader(Struct, rename="camel"):
     offset: Int64

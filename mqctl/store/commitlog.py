@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mqctl.errors import StoreError
 from mqctl.store import record
 from mqctl.store.files import FileHandles, Segments
 from mqctl.store.smallfiles import sync_directory
+
+REWRITE_CHUNK: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,16 @@ class Unsynced:
 
     end: int
     created: int
-    descriptors: tuple[int, ...]
+    ranges: tuple[tuple[int, int, int], ...]  # descriptor, position, size
     directory: Path | None
 
-    def sync(self) -> None:
-        """Raises OSError when the disk refuses."""
-        for descriptor in self.descriptors:
+    def sync(self, *, rewrite: bool = False) -> None:
+        """Raises OSError when the disk refuses. After a refusal the kernel may take the pages for clean
+        although they never reached the disk, and the next sync succeed without doing anything: `rewrite`
+        makes them dirty again first."""
+        for descriptor, position, size in self.ranges:
+            if rewrite:
+                _rewrite(descriptor, position, size)
             os.fdatasync(descriptor)
         if self.directory is not None:
             sync_directory(self.directory)
@@ -123,10 +130,15 @@ class CommitLog:
     def unsynced(self) -> Unsynced:
         """Taken on the owner's thread; hand it back to `synced` when its sync has succeeded."""
         files = range(self.segments.start_of(self.flushed), self.end, self.segments.file_size)
-        descriptors = tuple(self.segments.descriptor(start) for start in files if self.segments.has(start))
+        ranges = tuple(self._range_in(start) for start in files if self.segments.has(start))
         # A file that is new in its folder is not safe before the folder is.
         directory = self.segments.directory if self.segments.created > self._synced_files else None
-        return Unsynced(self.end, self.segments.created, descriptors, directory)
+        return Unsynced(self.end, self.segments.created, ranges, directory)
+
+    def _range_in(self, start: int) -> tuple[int, int, int]:
+        position = max(self.flushed - start, 0)
+        size = min(self.end - start, self.segments.file_size) - position
+        return self.segments.descriptor(start), position, size
 
     def synced(self, unsynced: Unsynced) -> None:
         self.flushed = max(self.flushed, unsynced.end)
@@ -138,6 +150,18 @@ class CommitLog:
         following = self.segments.start_of(self.end) + self.segments.file_size
         if not self.segments.has(following):
             self.segments.create(following)
+
+    def oldest_removable(self) -> Path | None:
+        """The oldest file, unless it is in use: by appends, or by a sync, which may be under way in another
+        thread with the descriptors of all files from `flushed` on."""
+        starts = self.segments.starts
+        if len(starts) < 2 or starts[0] + self.segments.file_size > self.flushed:
+            return None
+        return self.segments.path(starts[0])
+
+    def forget_oldest(self) -> None:
+        """The log begins one file later. Deleting what `oldest_removable` returned is the caller's business."""
+        self.segments.forget(self.segments.starts[0])
 
     def read(self, phys_offset: int, size: int) -> bytes | None:
         """The bytes of records that the caller knows to be there (their place comes from a consume queue);
@@ -167,3 +191,11 @@ class CommitLog:
         for start in [s for s in self.segments.starts if s > self.end]:
             self.segments.remove(start)
         self._handles.close()
+
+
+def _rewrite(descriptor: int, position: int, size: int) -> None:
+    end = position + size
+    while position < end:
+        data = os.pread(descriptor, min(REWRITE_CHUNK, end - position), position)
+        os.pwrite(descriptor, data, position)
+        position += len(data)

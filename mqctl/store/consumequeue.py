@@ -106,8 +106,27 @@ class ConsumeQueue:
         self.min_offset = queue_offset
         self._set_end(queue_offset)
 
+    def skip_to(self, queue_offset: int) -> None:
+        """Marks the entries up to `queue_offset` as lost, keeping those that are there."""
+        self._tail += FILLER * (queue_offset - self.max_offset)
+        self._set_max(queue_offset)
+
+    def follow_log_begin(self, log_begin: int) -> None:
+        """What was before `log_begin` in the log is gone: entries about it are not offered any more, and files
+        that hold no others are deleted. The last file stays, since it tells the next start where the queue
+        ends. Raises StoreError when the disk refuses; then some files are left, oldest first, for the next time."""
+        self.min_offset = self._first(self.min_offset, self.max_offset, lambda entry: entry[0] >= log_begin)
+        segments = self._segments
+        keep = self.min_offset * ENTRY_SIZE
+        for start in [start for start in segments.starts[:-1] if start + segments.file_size <= keep]:
+            segments.remove(start)
+
     def _set_end(self, max_offset: int) -> None:
-        self.max_offset = self.next_offset = self._tail_start = max_offset
+        self._set_max(max_offset)
+        self._tail_start = max_offset
+
+    def _set_max(self, max_offset: int) -> None:
+        self.max_offset = self.next_offset = max_offset
 
     def destroy(self) -> None:
         """Deletes the files and forgets what is not in them yet."""
@@ -157,7 +176,7 @@ class ConsumeQueue:
         """Binary search for the first entry in [low, high) that is wanted; `high` if none is."""
         while low < high:
             middle = (low + high) // 2
-            data = self._segments.read(middle * ENTRY_SIZE, ENTRY_SIZE)
+            data = self.read(middle, 1)
             if len(data) < ENTRY_SIZE or wanted(ENTRY.unpack(data)):
                 high = middle
             else:

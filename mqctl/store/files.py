@@ -106,19 +106,34 @@ class Segments:
         self._adopt(start, path)
 
     def remove(self, start: int) -> None:
+        """Deletes a file. On StoreError it is still there, and known."""
+        path = self._paths[start]
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot delete {path}: {error.strerror}") from error
+        self.forget(start)
+
+    def forget(self, start: int) -> Path:
+        """Counts a file as gone and closes it; returns what is left to delete."""
         path = self._paths.pop(start)
         self.starts.remove(start)
         self._handles.drop(path)
-        path.unlink(missing_ok=True)
+        return path
+
+    def path(self, start: int) -> Path:
+        return self._paths[start]
 
     def cut(self, end: int, aside: Path) -> None:
-        """Makes everything from `end` on empty, keeping copies of what is not empty already."""
-        for start in [start for start in self.starts if start + self.file_size > end]:
-            position = max(end - start, 0)
-            if _save_remains(self._paths[start], position, aside / f"{start + position:0{NAME_DIGITS}d}"):
-                self._handles.drop(self._paths[start])
-                os.truncate(self._paths[start], position)
-                os.truncate(self._paths[start], self.file_size)
+        """Makes everything from `end` on empty, keeping copies of what is not empty already. Sizes never
+        change: a kill in the midst of it leaves files that the next start takes. Raises StoreError."""
+        try:
+            for start in [start for start in self.starts if start + self.file_size > end]:
+                position = max(end - start, 0)
+                _save_remains(self._paths[start], position, aside / f"{start + position:0{NAME_DIGITS}d}")
+                _erase(self.descriptor(start), position)
+        except OSError as error:
+            raise StoreError(f"cannot cut {self.directory} at {end}: {error.strerror}") from error
 
     def _adopt(self, start: int, path: Path) -> None:
         if start not in self._paths:
@@ -171,8 +186,8 @@ class Segments:
             raise StoreError(f"cannot write {path}: {error.strerror}") from error
 
 
-def _save_remains(path: Path, position: int, target: Path) -> bool:
-    """Copies what is behind `position`, holes left out; False if there is nothing but zeros."""
+def _save_remains(path: Path, position: int, target: Path) -> None:
+    """Copies what is behind `position`, holes and zeros left out."""
     found = False
     with path.open("rb") as source:
         for offset in _data_offsets(source.fileno(), position):
@@ -187,7 +202,16 @@ def _save_remains(path: Path, position: int, target: Path) -> bool:
             found = True
     if found:
         log.warning("%s: what was behind %d is kept in %s", path, position, target)
-    return found
+
+
+def _erase(descriptor: int, position: int) -> None:
+    """Overwrites what is behind `position` with zeros, where it is not a hole. The last comes first: remains
+    must not be reachable from what stands before them while this goes on."""
+    size = os.fstat(descriptor).st_size
+    for offset in reversed(list(_data_offsets(descriptor, position))):
+        piece = os.pread(descriptor, SAVE_CHUNK, offset)
+        if piece.strip(b"\0"):
+            os.pwrite(descriptor, bytes(min(len(piece), size - offset)), offset)
 
 
 def _data_offsets(descriptor: int, position: int) -> Iterator[int]:

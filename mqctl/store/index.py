@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mqctl.errors import StoreError
-from mqctl.store.indexfile import FIRST_ENTRY, NAME_DIGITS, DamagedIndex, Geometry, IndexFile, matching_offsets
+from mqctl.store.indexfile import NAME_DIGITS, DamagedIndex, Geometry, Header, IndexFile, matching_offsets
 from mqctl.store.indexrepair import repair
 from mqctl.store.indextail import Tail
 from mqctl.store.keyhash import key_hash, key_hashes
@@ -88,13 +88,14 @@ class KeyIndex:
         """Loads the files that are there. `flushed_timestamp` comes from the checkpoint; after an unclean
         stop the files that end later are checked entry by entry. Raises StoreError when the disk fails."""
         self.flushed_timestamp = flushed_timestamp
-        for path in self._paths():
-            file = self._open_file(path)
-            if file is not None:
-                file.is_dirty = file.header.end_timestamp > flushed_timestamp
-                self._files.append(file)
-        if not was_clean:
-            self._repair()
+        try:
+            for path in self._paths():
+                self._open_file(path)
+            if not was_clean:
+                self._repair()
+        except StoreError:
+            self._close_files()
+            raise
         self._newest_offset = self.last_indexed_offset
 
     def _paths(self) -> list[Path]:
@@ -104,25 +105,33 @@ class KeyIndex:
         names = (path for path in self._directory.iterdir() if path.is_file() and path.name.isdecimal())
         return sorted(path for path in names if len(path.name) == NAME_DIGITS)
 
-    def _open_file(self, path: Path) -> IndexFile | None:
+    def _open_file(self, path: Path) -> None:
         try:
-            return IndexFile.open(path, self._geometry)
+            file = IndexFile.open(path, self._geometry)
         except DamagedIndex as error:
             _set_aside(path, str(error))
-            return None
+            return
+        file.is_dirty = file.header.end_timestamp > self.flushed_timestamp
+        self._files.append(file)
 
     def _repair(self) -> None:
-        """Checks what is not known to be on disk. A cut leaves a gap that only adding again from there can
-        fill, and for that nothing newer may be kept."""
+        """Checks what is not known to be on disk. A file without entries becomes like new: part of an entry may
+        have reached it. A cut leaves a gap that only adding again from there can fill, and for that nothing
+        newer may be kept."""
+        before: Header | None = None
         for file in tuple(self._files):
-            if file.header.end_timestamp > self.flushed_timestamp and self._cut(file):
+            is_empty = file.header.is_empty
+            if is_empty:
+                file.write_header(Header.following(before))
+            if (is_empty or file.header.end_timestamp > self.flushed_timestamp) and self._cut(file):
                 for newer in [other for other in self._files if other.path > file.path]:
                     self._give_up(newer, f"{file.path.name} before it was cut")
                 return
+            before = file.header
 
     def _cut(self, file: IndexFile, below: int | None = None) -> bool:
         """Removes what `repair` does not keep; False if that is nothing."""
-        entries = file.header.next_entry - FIRST_ENTRY
+        entries = file.entry_count
         left = repair(file, below)
         if left == entries:
             return False
@@ -143,8 +152,11 @@ class KeyIndex:
             self.settle()
         finally:
             self._tail = self._merging = None
-            while self._files:
-                self._files.pop().close()
+            self._close_files()
+
+    def _close_files(self) -> None:
+        while self._files:
+            self._files.pop().close()
 
     # -- adding -------------------------------------------------------------------------------------
 
@@ -228,7 +240,7 @@ class KeyIndex:
         return last
 
     def _new_name(self, last: IndexFile | None) -> str:
-        """The local time; but names must ascend even when that is set back, twice a year in some countries."""
+        """The local time; but names must ascend even when that is set back, as it is every autumn."""
         now_ms = int(self._clock() * 1000)
         name = time.strftime("%Y%m%d%H%M%S", time.localtime(now_ms // 1000)) + f"{now_ms % 1000:03d}"
         if last is not None and name <= last.path.name:

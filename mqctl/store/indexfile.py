@@ -101,6 +101,13 @@ class Header:
     used_slots: int = 0
     next_entry: int = FIRST_ENTRY
 
+    @classmethod
+    def following(cls, before: Header | None) -> Header:
+        """That of an empty file after the one whose header is `before`."""
+        if before is None:
+            return cls()
+        return cls(before.end_timestamp, before.end_timestamp, before.end_phys_offset, before.end_phys_offset)
+
     @property
     def is_empty(self) -> bool:
         return self.next_entry == FIRST_ENTRY
@@ -140,19 +147,15 @@ class IndexFile:
     @classmethod
     def create(cls, path: Path, geometry: Geometry, before: Header | None) -> IndexFile:
         """A new file after the one whose header is `before`. Raises StoreError; then there is no file."""
-        header = Header()
-        if before is not None:
-            header.begin_timestamp = header.end_timestamp = before.end_timestamp
-            header.begin_phys_offset = header.end_phys_offset = before.end_phys_offset
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise _failure("create", path, error) from error
-        file = cls(path, geometry, descriptor, header)
+        file = cls(path, geometry, descriptor, Header())
         try:
             file._make_full_size()
-            file.write_header(header)
+            file.write_header(Header.following(before))
         except StoreError:
             file.close()
             path.unlink()
@@ -195,6 +198,10 @@ class IndexFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    @property
+    def entry_count(self) -> int:
+        return self.header.next_entry - FIRST_ENTRY
 
     @property
     def is_full(self) -> bool:

@@ -5,7 +5,7 @@ may be missing. Java deletes such a file and indexes again what recovery reads o
 up to the first one that cannot be right: the whole table of slots follows from the entries, and each entry
 says what its slot held before it, so that a wrong one stands out.
 
-It takes about a third of a second per million entries, and memory for one table (20 MB) while it runs.
+It takes up to a second per million entries, and memory for one table of slots (20 MB) while it runs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def repair(file: IndexFile, below: int | None = None) -> int:
     left, last = _scan(file, table, below)
     if last is None and not file.header.is_empty:
         return 0
-    if last is not None and left < file.header.next_entry - FIRST_ENTRY:
+    if last is not None and (left < file.entry_count or last[1] != file.header.end_phys_offset):
         used_slots = len(table) - table.count(0)
-        file.write_header(_cut_header(file.header, left, last, used_slots))
+        file.write_header(_header_after(file.header, left, last, used_slots))
     _write_differences(file, table)
     return left
 
@@ -55,7 +55,7 @@ def _scan(file: IndexFile, table: array[int], below: int | None) -> tuple[int, E
     return number - FIRST_ENTRY, last
 
 
-def _cut_header(header: Header, left: int, last: Entry, used_slots: int) -> Header:
+def _header_after(header: Header, left: int, last: Entry, used_slots: int) -> Header:
     _, phys_offset, seconds, _ = last
     return replace(
         header,

@@ -11,7 +11,7 @@ from mqctl.errors import StoreError
 
 class StoreLock:
     """The file `lock`, its first byte locked the way Java's FileChannel.tryLock does it. The kernel releases
-    it with the process, however that ends."""
+    it with the process, however that ends; but also when anything in the process opens and closes the file."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / "lock"

@@ -107,7 +107,8 @@ def get_property(text: str, name: str) -> str | None:
         return None
     begin = at + len(mark)
     end = text.find(PROPERTY_SEPARATOR, begin)
-    return (text[begin:end] if end >= 0 else text[begin:]) or None
+    value = text[begin:end] if end >= 0 else text[begin:]
+    return value or get_property(text[: max(0, at - 1)], name)  # an empty one does not count
 
 
 def drop_property(text: str, name: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mqctl.store import record
 from mqctl.store.consumequeue import ConsumeQueue
+from mqctl.store.index import indexed_keys
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import TAGS, get_property
 from mqctl.store.walk import LogWalk
@@ -21,21 +22,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How many keys are collected before they are filed; each takes some 200 bytes of memory.
+INDEX_SLICE: Final = 20_000
+
+# More messages than this cannot be missing between two others; the offset is damaged.
+MAX_GAP: Final = 1_000_000
+
 NOT_FOR_CONSUMERS: Final = (record.SYS_TRANSACTION_PREPARED, record.SYS_TRANSACTION_ROLLBACK)
 
 
-def recover(store: MessageStore, *, was_clean: bool) -> None:
+def recover(store: MessageStore, *, was_clean: bool, has_index: bool) -> None:
     if not store.log.segments.starts:
         store.drop_queues()  # they point to nothing; a message that comes now gets the first offset
-    start = _start(store, was_clean)
+    start = _start(store, was_clean and has_index)
     before = {queue: queue.max_offset for queue in store.queues.values()}
     walk = LogWalk(store.log.segments, start)
     rebuilding = _Rebuilding(store, replace=start == store.log.begin)
     for found in walk:
         rebuilding.add(found)
+        store.note_stored(found.store_timestamp)
     if walk.damage is not None:
         log.warning("store %s: the log ends at %d, where there is %s", store.config.root, walk.end, walk.damage)
     store.log.cut(walk.end, store.config.root / "damaged")
+    if store.index is not None:
+        store.index.truncate_after(walk.end)
     for queue in store.queues.values():
         _cut(queue, walk.end)
         lost = before.get(queue, 0) - queue.max_offset
@@ -68,6 +78,31 @@ class _Rebuilding:
         self.added = 0
 
     def add(self, found: record.Record) -> None:
+        self._add_keys(found)
+        self._add_entry(found)
+
+    def _add_keys(self, found: record.Record) -> None:
+        index = self._store.index
+        if index is None or found.sys_flag & record.SYS_TRANSACTION_MASK == record.SYS_TRANSACTION_ROLLBACK:
+            return
+        index.add(found.phys_offset, found.store_timestamp, found.topic, indexed_keys(found.properties))
+        if index.backlog >= INDEX_SLICE:
+            index.drain()
+
+    def _close_gap(self, queue: ConsumeQueue, found: record.Record) -> bool:
+        """False for an offset that no sound record can have: the CRC does not cover it."""
+        if queue.max_offset == queue.min_offset:
+            queue.start_at(found.queue_offset)  # the log begins later than the queue did
+            return True
+        missing = found.queue_offset - queue.max_offset
+        log.warning("consume queue %s-%d: %d messages missing before offset %d", found.topic, found.queue_id,
+                    missing, found.queue_offset)  # fmt: skip
+        if missing > MAX_GAP:
+            return False
+        queue.skip_to(found.queue_offset)
+        return True
+
+    def _add_entry(self, found: record.Record) -> None:
         if found.sys_flag & record.SYS_TRANSACTION_MASK in NOT_FOR_CONSUMERS:
             return
         queue = self._store.queue(found.topic, found.queue_id)
@@ -76,8 +111,8 @@ class _Rebuilding:
         self._seen.add(queue)
         if found.queue_offset < queue.max_offset:
             return
-        if found.queue_offset > queue.max_offset:
-            queue.start_at(found.queue_offset)  # the log begins later than the queue did
+        if found.queue_offset > queue.max_offset and not self._close_gap(queue, found):
+            return
         tags = get_property(found.properties, TAGS)
         queue.append(found.phys_offset, found.size, java_hash(tags) if tags else 0)
         queue.next_offset = queue.max_offset

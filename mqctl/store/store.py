@@ -16,9 +16,12 @@ import msgspec
 
 from mqctl.errors import StoreError
 from mqctl.store import record, recover
+from mqctl.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from mqctl.store.commitlog import CommitLog
 from mqctl.store.consumequeue import ENTRY_SIZE, ConsumeQueue
 from mqctl.store.files import FileHandles
+from mqctl.store.index import KeyIndex, indexed_keys
+from mqctl.store.indexfile import Geometry
 from mqctl.store.lock import StoreLock
 
 log = logging.getLogger(__name__)
@@ -34,6 +37,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     commitlog_dir: Path
     commitlog_file_size: int = 1024 * 1024 * 1024
     queue_file_size: int = 300_000 * ENTRY_SIZE
+    index: Geometry | None = Geometry()  # None: messages cannot be looked up by key
 
 
 class NewMessage(msgspec.Struct, gc=False):
@@ -61,8 +65,8 @@ class Appended(msgspec.Struct, gc=False):
     store_timestamp: int
 
 
-# (queue, log offset, size, tags code): what a consume queue will hold about a record.
-Entry = tuple[ConsumeQueue, int, int, int]
+# (queue, log offset, size, tags code, store time, properties): what queue and index need of a record.
+Entry = tuple[ConsumeQueue, int, int, int, int, bytes]
 
 
 class MessageStore:
@@ -85,7 +89,13 @@ class MessageStore:
         # Since this store was opened; the bytes are those of whole records.
         self.messages_put = 0
         self.bytes_put = 0
+        # Why messages from outside are refused for now; empty when they are not.
+        self.refusing = ""
+        self._checkpoint = Checkpoint()
+        self._last_timestamp = 0
+        self.index = KeyIndex(config.root / "index", config.index, clock=clock) if config.index else None
         self._abort_file = config.root / "abort"
+        self._checkpoint_file = config.root / "checkpoint"
         self._lock = StoreLock(config.root)
 
     def now_ms(self) -> int:
@@ -103,17 +113,44 @@ class MessageStore:
         self._lock.acquire()
         self.log.segments.load()
         self._load_queues()
-        recover.recover(self, was_clean=not self._abort_file.exists())
+        was_clean = not self._abort_file.exists()
+        self._checkpoint = read_checkpoint(self._checkpoint_file)
+        has_index = self._open_index(was_clean)
+        recover.recover(self, was_clean=was_clean, has_index=has_index)
         self._abort_file.touch()
+
+    def _open_index(self, was_clean: bool) -> bool:
+        """False if the index has to be built from the whole log: its folder is made at the first start, so one
+        that is missing was removed, or never was."""
+        if self.index is None:
+            return True
+        self.index.open(was_clean=was_clean, flushed_timestamp=self._checkpoint.index_timestamp)
+        folder = self.config.root / "index"
+        existed = folder.is_dir()
+        folder.mkdir(exist_ok=True)
+        return existed
 
     def close(self) -> None:
         """Everything to the files; the next start finds a clean store."""
         self.flush_queues()
+        index_saved = self._close_index_and_checkpoint()
         self.log.close()
         self._handles.close()
-        if not self._dirty:  # else the next start has entries to rebuild
+        if index_saved and not self._dirty:  # else the next start has something to rebuild
             self._abort_file.unlink(missing_ok=True)
         self._lock.release()
+
+    def _close_index_and_checkpoint(self) -> bool:
+        try:
+            if self.index is not None:
+                self.index.close()
+            index_timestamp = self.index.flushed_timestamp if self.index is not None else 0
+            last = max(self._last_timestamp, self._checkpoint.physic_timestamp)
+            write_checkpoint(self._checkpoint_file, Checkpoint(last, last, index_timestamp))
+        except StoreError as error:
+            log.warning("%s", error)
+            return False
+        return True
 
     def _load_queues(self) -> None:
         if not self.queue_root.is_dir():
@@ -137,6 +174,9 @@ class MessageStore:
         """Deletes the topic's queues. Its records stay in the log until their file expires."""
         for key in [key for key in self.queues if key[0] == topic]:
             self._drop(key)
+
+    def drop_queue(self, queue: ConsumeQueue) -> None:
+        self._drop((queue.topic, queue.queue_id))
 
     def drop_queues(self) -> None:
         for key in list(self.queues):
@@ -191,7 +231,7 @@ class MessageStore:
             )
         )
         queue.next_offset = queue_offset + 1
-        self._pending.append((queue, phys_offset, size, message.tags_code))
+        self._pending.append((queue, phys_offset, size, message.tags_code, store_timestamp, message.properties))
         return Appended(queue_offset, phys_offset, size, store_timestamp)
 
     @property
@@ -205,20 +245,25 @@ class MessageStore:
         try:
             self.log.write()
         except StoreError:
-            for queue, _, _, _ in pending:
-                queue.next_offset -= 1
+            for entry in pending:
+                entry[0].next_offset -= 1
             raise
         return pending
 
     def publish(self, entries: list[Entry]) -> set[ConsumeQueue]:
         """Lets consumers see what was written; the queues that grew. In the order of writing."""
         grown: set[ConsumeQueue] = set()
-        for queue, phys_offset, size, tags_code in entries:
+        index = self.index
+        for queue, phys_offset, size, tags_code, store_timestamp, properties in entries:
             if queue.dropped:
                 continue
             queue.append(phys_offset, size, tags_code)
+            if index is not None:
+                index.add(phys_offset, store_timestamp, queue.topic, indexed_keys(properties.decode(errors="replace")))
             self.bytes_put += size
             grown.add(queue)
+        if entries:
+            self.note_stored(entries[-1][4])
         self.messages_put += len(entries)
         self._dirty |= grown
         for queue in grown:
@@ -229,6 +274,10 @@ class MessageStore:
     def commit(self) -> set[ConsumeQueue]:
         """Write and publish in one step."""
         return self.publish(self.write())
+
+    def note_stored(self, timestamp: int) -> None:
+        """The store time of the last message; a clean stop leaves it in the checkpoint."""
+        self._last_timestamp = timestamp
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         self._dirty.add(queue)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -42,10 +43,25 @@ TOPICS: Final = ["fuzz", "fuzz-2", "%RETRY%fuzz", "TBW102", "OFFSET_MOVED_EVENT"
 GROUPS: Final = ["fuzz-group", "fuzz-group-2", "CID_RMQ_SYS_fuzz"]
 NASTY: Final[list[Any]] = [
     "", " ", "0", "-1", "1", "2147483647", "-2147483648", "2147483648", "9223372036854775807", "9" * 40, "1e3", "0x1",
-    "NaN", "true", "null", "x" * 128, "x" * 5000, "../../../etc", "a/b", "a\x00b", "a\x01b\x02c", "@", "😀", "\x7f" * 300,
+    "NaN", "true", "null", "x" * 128, "x" * 5000, "../../../etc", "a/b", "a\x00b", "a\x01b\x02c", "@", "😀",
+    "\x7f" * 300,
     "TAGS\x01a\x02WAIT\x01false\x02DELAY\x013", "\x02\x02\x01\x01", None, 0, -1, 2**31, 2**63, 2**70, 1.5, True, [], {},
     [[[]]], {"a": [1]},
 ]  # fmt: skip
+
+
+JSON_BODIES: Final = (RequestCode.HEART_BEAT, RequestCode.CHECK_CLIENT_CONFIG, RequestCode.QUERY_ASSIGNMENT)
+LONG_NAMES: Final = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+}
 
 
 # -- good requests --------------------------------------------------------------------------------------
@@ -57,9 +73,6 @@ def good_requests(rng: random.Random) -> list[tuple[int, dict[str, Any], bytes]]
     queue = {"topic": topic, "queueId": rng.randrange(-1, 5)}
     body = rng.randbytes(rng.choice([0, 1, 10, 1000, 50_000]))
     send = send_ext(topic=topic, queue_id=rng.randrange(-1, 5), properties={"TAGS": rng.choice("abc"), "KEYS": "k"})
-    long_names = dict(
-        zip("abcdefghi", ["producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp", "flag", "properties"], strict=True)
-    )  # fmt: skip
     pull = pull_ext(
         topic=topic,
         queue_id=rng.randrange(3),
@@ -78,7 +91,7 @@ def good_requests(rng: random.Random) -> list[tuple[int, dict[str, Any], bytes]]
     batch = encode_batch([Message(topic, rng.randbytes(20), tags="a") for _ in range(rng.randrange(4))])
     assignment = json.dumps({"clientId": "a", "consumerGroup": group, "strategyName": "AVG", "topic": topic}).encode()
     return [
-        (RequestCode.SEND_MESSAGE, {long_names[name]: value for name, value in send.items()}, body),
+        (RequestCode.SEND_MESSAGE, {LONG_NAMES[name]: value for name, value in send.items()}, body),
         (RequestCode.SEND_MESSAGE_V2, send, body),
         (RequestCode.SEND_BATCH_MESSAGE, {**send, "m": "true"}, batch),
         (RequestCode.PULL_MESSAGE, pull, b""),
@@ -121,10 +134,12 @@ def mutated_request(rng: random.Random, others: list[int]) -> bytes:
             ext.pop(name, None)
         else:
             ext[name] = rng.choice(NASTY)
+    if code in JSON_BODIES and rng.random() < 0.5:
+        body = json.dumps(mutated_json(rng, json.loads(body))).encode()
+    elif rng.random() < 0.2:
+        body = mutated_bytes(rng, body)
     if rng.random() < 0.1:
         code = rng.choice(others)
-    if rng.random() < 0.2:
-        body = mutated_bytes(rng, body)
     flag = rng.choice([0, 0, 0, 0, 2, 1, 3, rng.getrandbits(31)])
     opaque, language = rng.getrandbits(31), rng.choice([0, 3, 9, 13, 77])
     if rng.random() < 0.3:
@@ -135,6 +150,16 @@ def mutated_request(rng: random.Random, others: list[int]) -> bytes:
     if rng.random() < 0.05:
         header[rng.choice(list(header))] = rng.choice(NASTY)
     return join_frame(JSON, json.dumps(header).encode(), body)
+
+
+def mutated_json(rng: random.Random, value: Any) -> Any:
+    """The same shape with one of its values replaced, at any depth."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        name = rng.choice(list(value))
+        return {**value, name: mutated_json(rng, value[name])}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        return [mutated_json(rng, value[0]), *value[1:]]
+    return rng.choice(NASTY)
 
 
 def mutated_bytes(rng: random.Random, data: bytes) -> bytes:
@@ -179,11 +204,13 @@ class Attacker:
             self.connections += 1
             reader, writer = await asyncio.open_connection("127.0.0.1", self._house.port)
             reading = asyncio.create_task(self._read(reader))
-            with contextlib.suppress(OSError):
-                await self._attack(writer, reading, until)
-            writer.transport.abort()
-            reading.cancel()
-            (result,) = await asyncio.gather(reading, return_exceptions=True)
+            try:
+                with contextlib.suppress(OSError):
+                    await self._attack(writer, reading, until)
+            finally:
+                writer.transport.abort()
+                reading.cancel()
+                (result,) = await asyncio.gather(reading, return_exceptions=True)
             if isinstance(result, Exception) and not isinstance(result, OSError):
                 raise result
 
@@ -253,16 +280,20 @@ async def gathered(work: list[Callable[[], Any]]) -> list[Any]:
 
 
 @pytest.mark.timeout(60 + 2 * SECONDS)
-@in_loop
-async def test_a_healthy_client_among_attackers(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@functools.partial(in_loop, limit_seconds=50 + SECONDS)
+async def test_a_healthy_client_among_attackers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     print(f"MQCTL_FUZZ_SEED={SEED}")
-    monkeypatch.setattr("tests.aio.LIMIT_SECONDS", 30 + 2 * SECONDS)
     caplog.set_level(logging.ERROR)
     root = tmp_path / "store"
     until = time.monotonic() + SECONDS
-    async with running(root, max_message_size=100_000) as house:
+    # Small files, so that all boundaries are crossed; either way of flushing.
+    settings = {
+        "max_message_size": 100_000,
+        "mapped_file_size_commit_log": 1024 * 1024,
+        "mapped_file_size_consume_queue": 20 * 150,
+        "flush_disk_type": "SYNC_FLUSH" if SEED % 2 else "ASYNC_FLUSH",
+    }
+    async with running(root, **settings) as house:
         attackers = [Attacker(house, number) for number in range(ATTACKERS)]
         rounds, *_ = await gathered(
             [lambda: healthy(house, until), *(lambda each=each: each.run(until) for each in attackers)]
@@ -276,7 +307,7 @@ async def test_a_healthy_client_among_attackers(
     assert not problems, f"seed {SEED}: {len(problems)} errors, the first:\n{problems[0]}"
     assert os.listdir(tmp_path) == ["store"]  # noqa: PTH208
     assert not (root / "abort").exists()
-    async with running(root) as house:
+    async with running(root, **settings) as house:
         client = house.client()
         assert await client.max_offset("healthy", 1) == rounds
         last = await client.pull(rounds - 1, topic="healthy", queue_id=1)

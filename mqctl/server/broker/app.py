@@ -15,12 +15,14 @@ from mqctl.remoting.connection import Connection
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.admin_broker import BrokerAdmin
 from mqctl.server.broker.admin_topics import TopicAdmin
+from mqctl.server.broker.cleaning import Cleaning
 from mqctl.server.broker.config import SYNC_FLUSH, BrokerConfig
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.membership import Membership
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.broker.positions import Positions
 from mqctl.server.broker.pull import Pulling
+from mqctl.server.broker.query import Querying
 from mqctl.server.broker.register import Registration
 from mqctl.server.broker.send import Sending
 from mqctl.server.broker.stats import SAMPLE_SECONDS, BrokerStats
@@ -38,6 +40,10 @@ QUEUE_FLUSH_SECONDS: Final = 5.0
 # How many queues are flushed before other work gets its turn.
 QUEUE_FLUSH_SLICE: Final = 64
 NEXT_FILE_SECONDS: Final = 1.0
+# Keys wait this long before they are filed in the index; a lookup finds them all the same.
+INDEX_SECONDS: Final = 0.2
+# How many keys are filed before other work gets its turn: half a millisecond or so.
+INDEX_SLICE: Final = 200
 
 
 class Broker:
@@ -55,8 +61,8 @@ class Broker:
             sync_timeout_s=config.sync_flush_timeout / 1000,
         )
         self.stats = BrokerStats(self.store)
-        self.membership = Membership(config, self.topics, self.groups)
         self.registration = Registration(config, self.topics)
+        self.membership = Membership(config, self.topics, self.groups, self.registration)
         in_memory = psutil.virtual_memory().total * config.access_message_in_memory_max_ratio // 100
         self.pulling = Pulling(
             config,
@@ -70,13 +76,16 @@ class Broker:
             in_memory,
         )
         self.sending = Sending(config, self.topics, self.store, self.acks, self._spawn)
+        self.cleaning = Cleaning(config, self.topics, self.store)
         self.server = RemotingServer(
             {
                 **self.sending.handlers(),
                 **self.pulling.handlers(),
                 **self.membership.handlers(),
+                **Querying(config, self.store).handlers(),
                 **Positions(self.offsets, self.store, in_memory).handlers(),
                 **TopicAdmin(config, self.topics, self.store, self.registration).handlers(),
+                **self.cleaning.handlers(),
                 **BrokerAdmin(config, self.store, self.stats).handlers(),
             },
             on_close=self._client_gone,
@@ -98,6 +107,10 @@ class Broker:
     async def _start(self) -> None:
         for table in (self.topics, self.groups, self.offsets):
             table.load()
+        if self.topics.was_stored:
+            # Rebuilding queues from the log brings back those of topics that were deleted.
+            for topic in {topic for topic, _ in self.store.queues if not self.topics.is_known(topic)}:
+                self.store.drop_topic(topic)
         self.topics.save()
         self.topics.on_change = self.registration.topics_changed
         self.acks.on_grown = self.pulling.on_grown
@@ -119,7 +132,9 @@ class Broker:
         self._every(CLIENT_SCAN_SECONDS, self.membership.clients.expire)
         self._every(SAMPLE_SECONDS, self.stats.sample)
         self._every(QUEUE_FLUSH_SECONDS, self._flush_queues)
+        self._every(INDEX_SECONDS, self._file_keys)
         self._every(NEXT_FILE_SECONDS, self.store.log.prepare_next_file)
+        self._every(self.config.clean_resource_interval / 1000, self.cleaning.round)
 
     def _every(self, seconds: float, action: Callable[[], Awaitable[None] | None]) -> None:
         """An accident in one round is logged and does not end the rounds."""
@@ -144,8 +159,15 @@ class Broker:
             config.flush_commit_log_least_pages, config.flush_commit_log_thorough_interval / 1000
         )
 
+    async def _file_keys(self) -> None:
+        index = self.store.index
+        while index is not None and index.drain(INDEX_SLICE):
+            await asyncio.sleep(0)
+
     async def _flush_queues(self) -> None:
         while self.store.flush_queues(QUEUE_FLUSH_SLICE):
+            await asyncio.sleep(0)
+        while self.store.index is not None and self.store.index.settle(INDEX_SLICE):
             await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -162,12 +184,12 @@ class Broker:
         self.pulling.long_polls.release_all()
         await self.server.stop()
         await self.registration.close()
+        await self.cleaning.finish()
         if self.store.has_pending:
             self.acks.commit()
-        try:
-            await self.acks.flushing.finish()
-            for table in (self.topics, self.groups, self.offsets):
-                await table.save_last()
-        except (OSError, StoreError) as error:
-            log.error("stopped without saving everything: %s", error)
+        for save in (self.acks.flushing.finish, self.topics.save_last, self.groups.save_last, self.offsets.save_last):
+            try:
+                await save()
+            except (OSError, StoreError) as error:
+                log.error("not saved: %s", error)
         self.store.close()

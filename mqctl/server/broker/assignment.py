@@ -13,26 +13,20 @@ BROADCASTING = "BROADCASTING"
 STRATEGY_CIRCLE = "AVG_BY_CIRCLE"
 
 
-def assign(
-    wanted: QueryAssignmentBody, broker_name: str, queue_count: int, members: list[str]
-) -> QueryAssignmentResult:
-    """Queues to pull from. A consumer asks every broker of the topic, so each one shares out its own."""
+def assign(wanted: QueryAssignmentBody, queues: list[MessageQueue], members: list[str]) -> QueryAssignmentResult:
+    """Queues to pull from. A consumer asks any one broker of the topic, which shares out those of all."""
     if wanted.message_model == BROADCASTING:
-        mine = list(range(queue_count))
+        mine = list(range(len(queues)))
     else:
-        mine = share(queue_count, sorted(members), wanted.client_id, circle=wanted.strategy_name == STRATEGY_CIRCLE)
+        mine = share(len(queues), sorted(members), wanted.client_id, circle=wanted.strategy_name == STRATEGY_CIRCLE)
+    in_order = sorted(queues)
     return QueryAssignmentResult(
-        message_queue_assignments=[
-            MessageQueueAssignment(
-                message_queue=MessageQueue(topic=wanted.topic, broker_name=broker_name, queue_id=queue_id)
-            )
-            for queue_id in mine
-        ]
+        message_queue_assignments=[MessageQueueAssignment(message_queue=in_order[index]) for index in mine]
     )
 
 
 def share(queue_count: int, members: list[str], member: str, *, circle: bool) -> list[int]:
-    """The queues of one member among sorted members: a block of neighbours, the first ones getting one more
+    """The indices of one member's queues among sorted members: a block of neighbours, the first ones getting one more
     where it does not divide evenly, or every n-th queue."""
     if member not in members:
         return []

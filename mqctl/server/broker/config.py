@@ -10,6 +10,7 @@ from msgspec import Meta, Struct, field
 
 from mqctl.errors import ConfigError
 from mqctl.store.consumequeue import ENTRY_SIZE
+from mqctl.store.indexfile import Geometry
 from mqctl.store.store import StoreConfig
 
 # Never settable over the wire: what names a path, an address or a command, and what cannot change while
@@ -49,11 +50,27 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
     mapped_file_size_commit_log: Annotated[int, Meta(ge=64 * 1024, le=2**31 - 1)] = 1024 * 1024 * 1024
     mapped_file_size_consume_queue: Annotated[int, Meta(ge=ENTRY_SIZE, le=2**31 - 1)] = 300_000 * ENTRY_SIZE
 
+    message_index_enable: bool = True
+    max_hash_slot_num: Annotated[int, Meta(ge=1, le=2**28)] = 5_000_000
+    max_index_num: Annotated[int, Meta(ge=2, le=2**28)] = 20_000_000
+    default_query_max_num: int = 32
+    max_msgs_num_batch: int = 64
+
     flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = ASYNC_FLUSH
     flush_interval_commit_log: int = 500
     flush_commit_log_least_pages: int = 4
     flush_commit_log_thorough_interval: int = 10_000
     sync_flush_timeout: int = 5000
+
+    file_reserved_time: Annotated[int, Meta(ge=0)] = 72
+    delete_when: Annotated[str, Meta(pattern=r"^([01]?\d|2[0-3])(;([01]?\d|2[0-3]))*;?$")] = "04"
+    disk_max_used_space_ratio: int = 75
+    clean_file_forcibly_enable: bool = True
+    delete_commit_log_files_interval: Annotated[int, Meta(ge=0)] = 100
+    clean_resource_interval: Annotated[int, Meta(ge=1)] = 10_000
+    # In Java these two are system properties, rocketmq.broker.diskSpace...
+    disk_space_clean_forcibly_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.85
+    disk_space_warning_level_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.90
 
     broker_permission: int = 6
     default_topic_queue_nums: int = 8
@@ -121,6 +138,7 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
             commitlog_dir=Path(self.store_path_commit_log).expanduser(),
             commitlog_file_size=self.mapped_file_size_commit_log,
             queue_file_size=self.mapped_file_size_consume_queue,
+            index=Geometry(self.max_hash_slot_num, self.max_index_num) if self.message_index_enable else None,
         )
 
 

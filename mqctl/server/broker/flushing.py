@@ -34,6 +34,7 @@ class Flushing:
         self._loop = asyncio.get_running_loop()
         self._running: asyncio.Task[None] | None = None
         self._wanted_again = False
+        self._refused = False
         self._last = clock()
 
     def request(self) -> None:
@@ -50,19 +51,24 @@ class Flushing:
             self.request()
 
     async def _sync(self) -> None:
-        unsynced = self._log.unsynced()
         self._wanted_again = False
         try:
-            await asyncio.to_thread(unsynced.sync)
-            self._done(unsynced)
+            await self._sync_once()
         except OSError as error:
             log.error("commit log: not synced: %s", error.strerror)
+            self._refused = True
             self._loop.call_later(RETRY_SECONDS, self.request)
             self._on_failed(error)
         finally:
             self._running = None
             if self._wanted_again:
                 self.request()
+
+    async def _sync_once(self) -> None:
+        unsynced = self._log.unsynced()
+        await asyncio.to_thread(unsynced.sync, rewrite=self._refused)
+        self._refused = False
+        self._done(unsynced)
 
     def _done(self, unsynced: Unsynced) -> None:
         self._log.synced(unsynced)
@@ -73,6 +79,4 @@ class Flushing:
         """Waits for a sync under way, then syncs the rest. Raises OSError when the disk refuses."""
         if self._running is not None:
             await asyncio.wait((self._running,))
-        unsynced = self._log.unsynced()
-        await asyncio.to_thread(unsynced.sync)
-        self._done(unsynced)
+        await self._sync_once()

@@ -20,6 +20,7 @@ from mqctl.server.broker.assignment import assign
 from mqctl.server.broker.clients import Client, Clients, ConsumerGroup
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.groups import Groups
+from mqctl.server.broker.register import Registration
 from mqctl.server.broker.topics import MAX_TOPIC_NAME, RETRY_PREFIX, Topics
 from mqctl.server.loop import HandlerTable
 
@@ -27,8 +28,9 @@ EXPRESSION_TAG = "TAG"
 
 
 class Membership:
-    def __init__(self, config: BrokerConfig, topics: Topics, groups: Groups) -> None:
+    def __init__(self, config: BrokerConfig, topics: Topics, groups: Groups, registration: Registration) -> None:
         self._config = config
+        self._registration = registration
         self._topics = topics
         self._groups = groups
         self.clients = Clients(self._notify)
@@ -102,15 +104,13 @@ class Membership:
         connections = [_describe(member) for member in members.values()]
         return request.reply(ext={}, body=bodies.encode(ProducerConnection(connection_set=connections)))
 
-    def on_query_assignment(self, connection: Connection, request: Command, _: None) -> Command:
+    async def on_query_assignment(self, connection: Connection, request: Command, _: None) -> Command:
         """5.x consumers may leave rebalancing to the broker; they get queues to pull from."""
         wanted = bodies.decode(QueryAssignmentBody, request.body)
-        topic = self._topics.get(wanted.topic)
+        queues = await self._registration.queues_of(wanted.topic)
         group = self.clients.consumers.get(wanted.consumer_group)
         members = group.client_ids() if group is not None else []
-        queues = topic.read_queue_nums if topic is not None else 0
-        answer = assign(wanted, self._config.broker_name, queues, members)
-        return request.reply(body=bodies.encode(answer))
+        return request.reply(body=bodies.encode(assign(wanted, queues, members)))
 
     def _online(self, group: str, code: ResponseCode) -> ConsumerGroup:
         found = self.clients.consumers.get(group)

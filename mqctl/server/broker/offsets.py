@@ -37,7 +37,13 @@ class ConsumerOffsets:
         if not self._changed:
             return None
         self._changed = False
-        return self._file.save_soon()
+        saved = self._file.save_soon()
+        saved.add_done_callback(self._saved)
+        return saved
+
+    def _saved(self, saved: asyncio.Future[None]) -> None:
+        if saved.cancelled() or saved.exception() is not None:
+            self._changed = True
 
     def _encode(self) -> bytes:
         return msgspec.json.format(self.encode_table(), indent=2)

@@ -11,7 +11,6 @@ from mqctl.remoting.headers import (
     SearchOffsetHeader,
     TopicQueueHeader,
     UpdateConsumerOffsetHeader,
-    ViewMessageHeader,
 )
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.loop import HandlerTable
@@ -34,7 +33,6 @@ class Positions:
             RequestCode.QUERY_CONSUMER_OFFSET: (QueryConsumerOffsetHeader, self.on_query_offset),
             RequestCode.UPDATE_CONSUMER_OFFSET: (UpdateConsumerOffsetHeader, self.on_update_offset),
             RequestCode.GET_ALL_CONSUMER_OFFSET: (None, self.on_all_offsets),
-            RequestCode.VIEW_MESSAGE_BY_ID: (ViewMessageHeader, self.on_view),
         }
 
     # An unknown queue has offset 0, as in Apache's broker: consumers ask before the first message is there.
@@ -85,9 +83,3 @@ class Positions:
 
     def on_all_offsets(self, connection: Connection, request: Command, _: None) -> Command:
         return request.reply(body=self._offsets.encode_table())
-
-    def on_view(self, connection: Connection, request: Command, header: ViewMessageHeader) -> Command:
-        found = self._store.log.read_record(header.offset)
-        if found is None:
-            raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"no message begins at log offset {header.offset}")
-        return request.reply(body=found)

@@ -12,7 +12,14 @@ import msgspec
 
 from mqctl.errors import MqError
 from mqctl.remoting import bodies, register_body
-from mqctl.remoting.bodies import KVTable, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from mqctl.remoting.bodies import (
+    KVTable,
+    MessageQueue,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigTable,
+    TopicRouteData,
+)
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.pool import ConnectionPool, split_addresses
@@ -25,6 +32,7 @@ CRC_MASK: Final = 0x7FFFFFFF
 MIN_PERIOD_MS: Final = 10_000
 MAX_PERIOD_MS: Final = 60_000
 UNREGISTER_SECONDS: Final = 3.0
+ROUTE_SECONDS: Final = 2.0
 
 
 class Registration:
@@ -125,6 +133,26 @@ class Registration:
             "clusterName": config.broker_cluster_name,
             "brokerId": str(config.broker_id),
         }
+
+    async def queues_of(self, topic: str) -> list[MessageQueue]:
+        """The read queues of a topic on all brokers, as the first name server that answers knows them; this
+        broker's own where none does."""
+        command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic, "acceptStandardJsonOnly": "true"})
+        for server in self.name_servers:
+            try:
+                answer = await self._pool.call(server, command, ROUTE_SECONDS)
+                route = bodies.decode(TopicRouteData, answer.body)
+            except (MqError, ValueError):
+                continue
+            return [
+                MessageQueue(topic, data.broker_name, queue_id)
+                for data in route.queue_datas
+                if data.perm & PERM_READ
+                for queue_id in range(data.read_queue_nums)
+            ]
+        own = self._topics.get(topic)
+        queues = own.read_queue_nums if own is not None else 0
+        return [MessageQueue(topic, self._config.broker_name, queue_id) for queue_id in range(queues)]
 
     async def unregister(self) -> None:
         """Clients stop coming at once instead of when the name servers notice."""

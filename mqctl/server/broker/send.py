@@ -69,6 +69,8 @@ class Sending:
 
     def on_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> Command | None:
         """Answers through `acks`, once the message is in the log; errors are answered at once."""
+        if self._store.refusing:
+            raise RequestFailed(ResponseCode.SERVICE_NOT_AVAILABLE, self._store.refusing)
         topic = self._topics.get(header.topic)
         if topic is None or header.topic in self._creating:
             self._spawn(self._create_and_send(connection, request, header))
@@ -115,8 +117,14 @@ class Sending:
                 "or let the broker do so with autoCreateTopicEnable",
             )
         self._creating[header.topic] = saved
-        saved.add_done_callback(lambda _: self._creating.pop(header.topic, None))
+        saved.add_done_callback(lambda saved: self._created(header.topic, saved))
         return saved
+
+    def _created(self, name: str, saved: asyncio.Future[None]) -> None:
+        self._creating.pop(name, None)
+        topic = self._topics.get(name)
+        if topic is not None and (saved.cancelled() or saved.exception() is not None):
+            self._topics.forget(topic)
 
     # -- checks -------------------------------------------------------------------------------------
 

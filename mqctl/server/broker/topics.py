@@ -80,6 +80,7 @@ class Topics:
         self._file = ConfigFile(config.root / "config" / "topics.json", self._encode)
         self.on_change: Callable[[list[TopicConfig]], object] = lambda topics: None
         self._system = self._system_topics()
+        self.was_stored = False
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
@@ -88,6 +89,7 @@ class Topics:
 
     def load(self) -> None:
         stored = self._file.load(lambda data: bodies.decode(TopicConfigTable, data))
+        self.was_stored = stored is not None
         if stored is not None:
             self._table.update(stored.topic_config_table)
             self.data_version = stored.data_version
@@ -128,6 +130,14 @@ class Topics:
 
     def get(self, topic: str) -> TopicConfig | None:
         return self._table.get(topic)
+
+    def is_known(self, topic: str) -> bool:
+        return topic in self._table or self.is_system(topic)
+
+    def forget(self, topic: TopicConfig) -> None:
+        """Undoes a creation that did not reach the disk."""
+        if self._table.get(topic.topic_name) is topic:
+            del self._table[topic.topic_name]
 
     def names(self) -> list[str]:
         return list(self._table)

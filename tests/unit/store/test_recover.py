@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import random
 import shutil
 from collections import defaultdict
@@ -19,6 +21,7 @@ from mqctl.store import record
 from mqctl.store.store import MessageStore
 from tests.unit.store.stores import (
     FILE,
+    HOST,
     Clock,
     bodies,
     crash_copy,
@@ -30,6 +33,7 @@ from tests.unit.store.stores import (
     opened,
     put_all,
     records,
+    store_config,
 )
 
 RECORD = 100  # what each of the messages below takes
@@ -92,7 +96,7 @@ def test_an_empty_store(tmp_path: Path) -> None:
     for _ in range(2):
         with opened(tmp_path) as store:
             assert (store.log.begin, store.log.end, store.queues) == (0, 0, {})
-    assert files_below(tmp_path) == ["lock"]
+    assert files_below(tmp_path) == ["checkpoint", "lock"]
 
 
 def test_the_file_made_ahead_is_gone(tmp_path: Path) -> None:
@@ -152,15 +156,20 @@ def test_queues_deleted_are_rebuilt(tmp_path: Path, flushed: bool) -> None:
         assert store.queues["t", 0].entry(24) is not None
 
 
+def log_and_queues(root: Path) -> dict[str, bytes]:
+    names = [name for name in files_below(root) if name.startswith(("commitlog/", "consumequeue/"))]
+    return {name: (root / name).read_bytes() for name in names}
+
+
 def test_rebuilt_entries_are_the_same_bytes(tmp_path: Path) -> None:
-    with opened(tmp_path / "store") as store:
+    with opened(tmp_path) as store:
         put_all(store, [*numbered(12, tags="TagA"), *numbered(3, tags="TagB10"), *numbered(4)])
-    before = {name: (tmp_path / "store" / name).read_bytes() for name in files_below(tmp_path / "store")}
-    shutil.rmtree(tmp_path / "store/consumequeue")
-    (tmp_path / "store/abort").touch()
-    with opened(tmp_path / "store"):
+    before = log_and_queues(tmp_path)
+    shutil.rmtree(tmp_path / "consumequeue")
+    (tmp_path / "abort").touch()
+    with opened(tmp_path):
         pass
-    assert {name: (tmp_path / "store" / name).read_bytes() for name in files_below(tmp_path / "store")} == before
+    assert log_and_queues(tmp_path) == before
 
 
 def test_a_second_kill_while_recovering_changes_nothing(tmp_path: Path) -> None:
@@ -287,6 +296,33 @@ def test_what_lay_behind_the_damage_never_comes_back(tmp_path: Path) -> None:
     expected = [*TEN[:5], *(each.body for each in numbered(7, start=70))]
     with opened(tmp_path) as store:
         assert bodies(store) == expected
+
+
+@pytest.mark.parametrize("call", [1, 2, 3, 4])
+def test_a_kill_while_cutting(tmp_path: Path, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At no moment may the files be such that the next start refuses them."""
+    crashed(tmp_path, 25)
+    flip(log_file(tmp_path), 5 * RECORD + 90)
+    real, calls = os.truncate, 0
+
+    def killed(path: Path, size: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise KeyboardInterrupt
+        real(path, size)
+
+    with monkeypatch.context() as deadly:
+        deadly.setattr(os, "truncate", killed)
+        store = MessageStore(store_config(tmp_path), HOST, Clock())
+        with contextlib.suppress(KeyboardInterrupt):
+            store.open()
+        drop_without_close(store)
+    with opened(tmp_path) as store:
+        assert bodies(store) == TEN[:5]
+        put_all(store, numbered(1, start=77))
+    with opened(tmp_path) as store:
+        assert bodies(store) == [*TEN[:5], b"00000077"]
 
 
 def test_a_hole_in_a_queue_file_is_filled(tmp_path: Path) -> None:

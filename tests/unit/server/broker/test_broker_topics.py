@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,21 @@ async def test_deleting_what_is_not_there(tmp_path: Path) -> None:
         assert (await client.ask(215, {"topic": "SELF_TEST_TOPIC"})).code == 1
         assert (await client.ask(215, {"topic": "a b"})).code == 1
         assert (await client.ask(215)).code == 1
+
+
+@in_loop
+async def test_a_deleted_topic_stays_deleted_after_a_kill(tmp_path: Path) -> None:
+    """Its messages are still in the log, from which the queues are rebuilt."""
+    async with serving(tmp_path / "store") as (house, client):
+        for _ in range(3):
+            await client.sent(b"old")
+        house.broker.store.flush_queues()
+        await client.ok(215, {"topic": "t"})
+        shutil.copytree(tmp_path / "store", tmp_path / "killed")
+    async with serving(tmp_path / "killed") as (_, client):
+        assert await client.max_offset() == 0
+        assert await client.sent(b"new") == 0
+        assert (await client.pull()).bodies == [b"new"]
 
 
 # -- describing -----------------------------------------------------------------------------------------

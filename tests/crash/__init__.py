@@ -1,0 +1,1 @@
+"""Crashes and damage: what was acknowledged stays, what was not written never appears."""
