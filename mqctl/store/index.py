@@ -13,6 +13,7 @@ file at a crash is added again from `last_indexed_offset` on.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from mqctl.store.indexfile import NAME_DIGITS, DamagedIndex, Geometry, Header, I
 from mqctl.store.indexrepair import repair
 from mqctl.store.indextail import Tail
 from mqctl.store.keyhash import key_hash, key_hashes
-from mqctl.store.properties import KEY_SEPARATOR, KEYS, UNIQ_KEY, get_property
+from mqctl.store.properties import KEY_SEPARATOR, KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, UNIQ_KEY
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +41,18 @@ MAX_RESULTS: Final = 64
 # hashes are easily made on purpose ("Aa" and "BB"), so that one lookup could keep the broker busy for minutes.
 MAX_REJECTED: Final = 10_000
 
+# Every message passes through this once: half the cost of asking for the two properties one by one.
+_KEY_PAIRS: Final = re.compile(
+    f"(?:\\A|{PROPERTY_SEPARATOR})({UNIQ_KEY}|{KEYS}){NAME_VALUE_SEPARATOR}([^{PROPERTY_SEPARATOR}]+)"
+)
+
 BAD_SUFFIX: Final = ".bad"
 
 
 def indexed_keys(properties: str) -> list[str]:
     """The keys under which a message with these properties is filed, in RocketMQ's order."""
-    unique = get_property(properties, UNIQ_KEY)
-    keys = get_property(properties, KEYS)
+    pairs = dict(_KEY_PAIRS.findall(properties))  # where a name occurs twice the last one counts
+    unique, keys = pairs.get(UNIQ_KEY), pairs.get(KEYS)
     found = [unique] if unique else []
     if keys:
         found += [key for key in keys.split(KEY_SEPARATOR) if key]

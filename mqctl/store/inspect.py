@@ -353,12 +353,13 @@ class LogScan:
 
     def _find(self, file: DataFile, start: int) -> int | None:
         """The next place in this file where a record says that it belongs there."""
+        lowest = start
         while (data := file.next_data(start - file.start)) is not None:
             start = file.start + data
             piece = file.read(data, CHUNK)
             for match in _MAGICS.finditer(piece):
                 place = start + match.start() - _MAGIC_AT
-                head = file.read(place - file.start, record.TIMESTAMP_HEAD) if place >= file.start else b""
+                head = file.read(place - file.start, record.TIMESTAMP_HEAD) if place >= lowest else b""
                 if record.is_head_at(head, place):
                     return place
             if len(piece) < CHUNK:

@@ -77,6 +77,8 @@ class Broker:
         )
         self.sending = Sending(config, self.topics, self.store, self.acks, self._spawn)
         self.cleaning = Cleaning(config, self.topics, self.store)
+        if self.store.index is not None:
+            self.cleaning.on_log_begin = self.store.index.remove_before
         self.server = RemotingServer(
             {
                 **self.sending.handlers(),

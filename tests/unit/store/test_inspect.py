@@ -67,7 +67,7 @@ def test_info(root: Path) -> None:
     assert (info.first_store_timestamp, info.last_store_timestamp) == (1_000_000, 2_000_000)
     assert (info.clean, info.topics, info.queues, info.messages) == (True, 2, 2, 20)
     assert info.config_files == ["topics.json"]
-    assert 0 < info.disk_bytes
+    assert info.disk_bytes > 0
 
 
 def test_info_without_queues_finds_the_end_in_the_log(root: Path) -> None:
@@ -257,7 +257,7 @@ def test_what_cannot_be_read_is_an_error_of_ours(root: Path, monkeypatch: pytest
 
     store = StoreFolder(root)
     monkeypatch.setattr("os.pread", refuse)
-    with pytest.raises(StoreError, match="cannot read .*: Input/output error"):
+    with pytest.raises(StoreError, match=r"cannot read .*: Input/output error"):
         store.log.read(0, 8)
 
 

@@ -108,8 +108,14 @@ def test_tags_codes_that_are_something_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tags"),
-    [(b"a\x01b\x02TAGS\x01x\x02", "x"), (b"MYTAGS\x01y\x02TAGS\x01x", "x"), (b"TAGS\x01x\x02MYTAGS\x01y", "x")]
-    + [(b"a\x01TAGS\x01y", ""), (b"TAGS\x01", ""), (b"TAGS\x01x\x02TAGS\x01z", "z")],
+    [
+        (b"a\x01b\x02TAGS\x01x\x02", "x"),
+        (b"MYTAGS\x01y\x02TAGS\x01x", "x"),
+        (b"TAGS\x01x\x02MYTAGS\x01y", "x"),
+        (b"a\x01TAGS\x01y", ""),
+        (b"TAGS\x01", ""),
+        (b"TAGS\x01x\x02TAGS\x01z", "z"),
+    ],
 )
 def test_tags_wherever_they_stand(tmp_path: Path, text: bytes, tags: str) -> None:
     code = message(tags=tags).tags_code
