@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Connection, Command, Any], "Command | None"]
 AsyncHandler = Callable[[Connection, Command, Any], Awaitable["Command | None"]]
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
 HandlerTable = Mapping[int, tuple[type | None, "Handler | AsyncHandler"]]
 
 # A connection without traffic for this long is closed, as Netty's idle handler in Apache's servers does;

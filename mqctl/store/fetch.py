@@ -5,8 +5,11 @@ The statuses and their rules are those of GetMessageStatus in Apache's store; co
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Set
 from enum import Enum, auto
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from mqctl.store.commitlog import CommitLog
@@ -37,6 +40,12 @@ class Fetched(NamedTuple):
     max_offset: int
     found: int = 0
     records: bytes = b""
+
+
+class Place(NamedTuple):
+    path: Path
+    position: int
+    size: int
 
 
 class Limits(NamedTuple):
@@ -84,6 +93,40 @@ def fetch(
         status = FetchStatus.MESSAGE_WAS_REMOVING if runs else FetchStatus.NO_MATCHED_MESSAGE
     records = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return Fetched(status, queue_offset + scanned, queue.min_offset, queue.max_offset, found, records)
+
+
+def places(
+    store: MessageStore,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    limits: Limits,
+    tag_codes: Set[int] | None = None,
+) -> list[Place]:
+    """Where a fetch with the same arguments would read in the log, for `read_ahead`."""
+    queue = store.queues.get((topic, queue_id))
+    if queue is None or _offset_status(queue, queue_offset) is not None:
+        return []
+    scan = limits.messages if tag_codes is None else max(SCAN_ENTRIES, limits.messages)
+    runs, _ = _select(queue.read(queue_offset, scan), limits, tag_codes)
+    segments = store.log.segments
+    return [
+        Place(segments.path(start), run.start - start, run.end - run.start)
+        for run in runs
+        if segments.has(start := segments.start_of(run.start))
+    ]
+
+
+def read_ahead(wanted: list[Place]) -> None:
+    """Brings these places into the page cache, in a thread that may wait for the disk; the fetch that follows
+    then does not. What cannot be read is left to that fetch to report."""
+    for place in wanted:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.pread(descriptor, place.size, place.position)
+            finally:
+                os.close(descriptor)
 
 
 def _offset_status(queue: ConsumeQueue, queue_offset: int) -> tuple[FetchStatus, int] | None:

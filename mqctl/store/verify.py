@@ -171,6 +171,9 @@ class _Verification:
                 continue
             check = checks.get((topic, fields[3]))
             if check is None:
+                if not topic or b"\0" in topic or b"/" in topic or topic in (b".", b".."):
+                    self._log_damage(fields[6], f"the topic {topic!r} cannot be one")  # no CRC covers it
+                    continue
                 check = checks[topic, fields[3]] = _QueueCheck(None)
             if fields[5] != check.next_offset and not check.jump(fields[5]):
                 self._log_damage(fields[6], f"the queue offset goes back from {check.last_offset}; {_place(raw)}")

@@ -74,6 +74,7 @@ class Broker:
             self.acks,
             self.stats,
             in_memory,
+            self._spawn,
         )
         self.sending = Sending(config, self.topics, self.store, self.acks, self._spawn)
         self.cleaning = Cleaning(config, self.topics, self.store)

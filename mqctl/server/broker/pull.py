@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,9 +21,9 @@ from mqctl.server.broker.longpoll import LongPolls, ParkedPull
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.broker.topics import OFFSET_MOVED_EVENT, PERM_READ, Topics
-from mqctl.server.loop import HandlerTable, failure
+from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.fetch import Fetched, FetchStatus, Limits, fetch
+from mqctl.store.fetch import Fetched, FetchStatus, Limits, fetch, places, read_ahead
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import KEYS, TAGS, format_properties
 from mqctl.store.store import MessageStore, NewMessage
@@ -83,6 +84,7 @@ class Pulling:
         acks: Acks,
         stats: BrokerStats,
         in_memory_bytes: int,
+        spawn: Spawn,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -93,6 +95,7 @@ class Pulling:
         self._acks = acks
         self._stats = stats
         self._in_memory_bytes = in_memory_bytes
+        self._spawn = spawn
         self.long_polls = LongPolls(self._retry)
 
     def handlers(self) -> HandlerTable:
@@ -109,6 +112,28 @@ class Pulling:
         group = self._groups.find(header.consumer_group)
         self._check(header, group)
         codes = tag_codes(self._subscription(header, group))
+        if self._is_cold(header):
+            self._spawn(self._pull_cold(connection, request, header, codes))
+            return None
+        return self._pull(connection, request, header, codes)
+
+    async def _pull_cold(
+        self, connection: Connection, request: Command, header: PullMessageHeader, codes: frozenset[int] | None
+    ) -> None:
+        """What lies far back is on disk only. A thread waits for the disk, and nobody else does."""
+        limits = self._limits(header, cold=True)
+        wanted = places(self._store, header.topic, header.queue_id, header.queue_offset, limits, codes)
+        await asyncio.to_thread(read_ahead, wanted)
+        try:
+            answer = self._pull(connection, request, header, codes)
+        except Exception as error:
+            answer = failure(connection, request, error)
+        if answer is not None and not request.is_oneway:
+            connection.send(answer)
+
+    def _pull(
+        self, connection: Connection, request: Command, header: PullMessageHeader, codes: frozenset[int] | None
+    ) -> Command | None:
         fetched = self._fetch(header, header.queue_offset, codes)
         if header.sys_flag & FLAG_COMMIT_OFFSET and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
@@ -175,16 +200,22 @@ class Pulling:
     # -- reading ------------------------------------------------------------------------------------
 
     def _fetch(self, header: PullMessageHeader, queue_offset: int, codes: frozenset[int] | None) -> Fetched:
-        limits = self._limits(header, queue_offset)
+        limits = self._limits(header, cold=self._is_cold(header))
         return fetch(self._store, header.topic, header.queue_id, queue_offset, limits, codes)
 
-    def _limits(self, header: PullMessageHeader, queue_offset: int) -> Limits:
+    def _is_cold(self, header: PullMessageHeader) -> bool:
+        """Whether the message asked for is too far behind the end of the log to be still in memory."""
+        if self._store.log.end - self._store.log.begin <= self._in_memory_bytes:
+            return False
+        queue = self._store.queues.get((header.topic, header.queue_id))
+        entry = queue.entry(header.queue_offset) if queue is not None else None
+        return entry is not None and self._store.log.end - entry[0] > self._in_memory_bytes
+
+    def _limits(self, header: PullMessageHeader, *, cold: bool) -> Limits:
         """Less from the disk than from memory, so that a consumer far behind does not evict what others
         are reading."""
         config = self._config
-        queue = self._store.queues.get((header.topic, header.queue_id))
-        entry = queue.entry(queue_offset) if queue is not None else None
-        if entry is not None and self._store.log.end - entry[0] > self._in_memory_bytes:
+        if cold:
             count = config.max_transfer_count_on_message_in_disk
             size = config.max_transfer_bytes_on_message_in_disk
         else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting.bodies import TopicConfig
@@ -18,7 +17,7 @@ from mqctl.remoting.message import decode_batch
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, check_topic_name
-from mqctl.server.loop import HandlerTable, failure
+from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store import record
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import (
@@ -35,8 +34,6 @@ from mqctl.store.properties import (
 from mqctl.store.store import MessageStore, NewMessage
 
 TAGS_MARK: Final = TAGS.encode() + b"\x01"
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
 class Sending:

@@ -164,7 +164,7 @@ def test_a_file_that_ends_in_zeros_before_another(root: Path) -> None:
     assert damages == [begins[2]]
 
 
-@pytest.mark.parametrize("keep", [1, 8, 50, 100])
+@pytest.mark.parametrize("keep", [1, 8, 50, 96])
 def test_a_record_cut_at_the_end(root: Path, keep: int) -> None:
     whole, last = scanned(root), places(root)[-1]
     overwrite(log_file(root, 2048), last - 2048 + keep, bytes(2048 + 1024 - last - keep))

@@ -179,6 +179,15 @@ def test_a_changed_body(root: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("topic", [b"\0", b"/", b"."])
+def test_a_topic_that_cannot_be_one(root: Path, topic: bytes) -> None:
+    place = entry(root, 1)[0]
+    overwrite(root / "commitlog" / f"{0:020d}", place + 97, topic)
+    log, queue = damages(root)
+    assert log == (f"commitlog/{0:020d}", place, f"the topic {topic!r} cannot be one")
+    assert queue[:2] == (QUEUE, ENTRY_SIZE)
+
+
 def test_a_lost_record_is_missed_by_its_queue(root: Path) -> None:
     place = entry(root, 1)[0]
     overwrite(root / "commitlog" / f"{0:020d}", place + 4, b"\0")

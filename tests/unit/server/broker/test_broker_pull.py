@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -551,3 +552,39 @@ async def test_what_survives_a_restart(tmp_path: Path) -> None:
             client = house.client()
             assert (await client.pull()).bodies == [b"0", b"1", b"2", b"3", b"4"]
             assert await client.sent() == 5
+
+
+# -- messages that are on disk only ---------------------------------------------------------------------
+
+
+@in_loop
+async def test_cold_messages_are_read_all_the_same(tmp_path: Path) -> None:
+    async with serving(tmp_path, access_message_in_memory_max_ratio=0) as (_, client):
+        for number in range(12):
+            await client.sent(b"%d" % number, properties={"TAGS": "ab"[number % 2]})
+        pulled = await client.pull(2)
+        assert pulled.bodies == [b"%d" % number for number in range(2, 10)], "eight at a time, from the disk"
+        assert (await client.pull(0, tags="b")).bodies == [b"%d" % number for number in (1, 3, 5, 7, 9, 11)]
+        assert (await client.pull(12)).code == 19
+
+
+@in_loop
+async def test_a_slow_disk_holds_up_only_who_reads_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrived, go_on, real = threading.Event(), threading.Event(), os.pread
+
+    def slow(descriptor: int, size: int, at: int) -> bytes:
+        if threading.current_thread() is not threading.main_thread():
+            arrived.set()
+            go_on.wait(5)
+        return real(descriptor, size, at)
+
+    async with serving(tmp_path, access_message_in_memory_max_ratio=0) as (_, client):
+        await client.sent(b"old")
+        await client.sent(b"new")
+        monkeypatch.setattr(os, "pread", slow)
+        lagging = asyncio.create_task(client.pull(0))
+        await until(arrived.is_set)
+        assert await client.sent(b"meanwhile") == 2
+        assert not lagging.done()
+        go_on.set()
+        assert (await lagging).bodies == [b"old", b"new", b"meanwhile"]
