@@ -38,8 +38,8 @@ SECOND_LOOK_S: Final = 0.05
 # One of these makes a folder a store. All of them appear when a broker starts for the first time.
 _MARKS: Final = ("commitlog", "consumequeue", "checkpoint", "abort", "lock")
 _MAGICS: Final = re.compile(b"\xda\xa3\x20[\xa7\xab]")
-_HEADS: Final = record._HEADS  # the layout stands in `record` only
-_HEAD_V4: Final = _HEADS[0]
+HEADS: Final = record.HEADS  # the layout stands in `record` only
+_HEAD_V4: Final = HEADS[0]
 _MAGIC_AT: Final = 4
 
 # Names of this module are found faster than another's, and the scan asks for these once per record.
@@ -303,7 +303,7 @@ class LogScan:
             chunk = self._chunk
         head = _HEAD_V4
         if fields[7] & 0x30:
-            head = _HEADS[fields[7] >> 4 & 3]
+            head = HEADS[fields[7] >> 4 & 3]
             fields = head.unpack_from(chunk, position)
         end = position + size
         body_at = position + head.size

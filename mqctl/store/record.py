@@ -76,14 +76,14 @@ def _head_struct(born_host: int, store_host: int) -> Struct:
 
 
 # Indexed by the two host bits of the sys flag: (flag >> 4) & 3.
-_HEADS: Final = (_head_struct(8, 8), _head_struct(20, 8), _head_struct(8, 20), _head_struct(20, 20))
+HEADS: Final = (_head_struct(8, 8), _head_struct(20, 8), _head_struct(8, 20), _head_struct(20, 20))
 _HOST_V4: Final = Struct(">4si")
 _HOST_V6: Final = Struct(">16si")
 _SYS_FLAG: Final = Struct(">i")
 _SYS_FLAG_AT: Final = Struct(">iiiiiqq").size
 _UINT16: Final = Struct(">H")
 
-MIN_RECORD: Final = _HEADS[0].size + 1 + _UINT16.size
+MIN_RECORD: Final = HEADS[0].size + 1 + _UINT16.size
 
 
 class RecordError(ValueError):
@@ -168,7 +168,7 @@ def encode(
     has checked topic and properties against MAX_TOPIC and MAX_PROPERTIES."""
     return b"".join(
         (
-            _HEADS[sys_flag >> 4 & 3].pack(
+            HEADS[sys_flag >> 4 & 3].pack(
                 size,
                 MAGIC_V1,
                 zlib.crc32(body) & CRC_MASK,
@@ -195,7 +195,7 @@ def encode(
 
 
 def encoded_size(sys_flag: int, topic_length: int, body_length: int, properties_length: int) -> int:
-    return _HEADS[sys_flag >> 4 & 3].size + body_length + 1 + topic_length + 2 + properties_length
+    return HEADS[sys_flag >> 4 & 3].size + body_length + 1 + topic_length + 2 + properties_length
 
 
 # -- reading ----------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def parse(buffer: bytes | memoryview, position: int, *, check_crc: bool = False)
         if total < MIN_RECORD or position + total > len(view):
             raise RecordError(f"record size {total} at {position} does not fit")
         (sys_flag,) = _SYS_FLAG.unpack_from(view, position + _SYS_FLAG_AT)
-        head = _HEADS[sys_flag >> 4 & 3]
+        head = HEADS[sys_flag >> 4 & 3]
         fields = head.unpack_from(view, position)
         end = position + total
         body, cursor = _take(view, position + head.size, fields[-1], end)

@@ -101,6 +101,6 @@ def ask_bash(tmp_path: Path, line: str, **variables: str) -> list[str]:
 
 
 def test_a_real_bash(cli: Cli, broker: OurBroker, topic: str, tmp_path: Path) -> None:
-    assert ask_bash(tmp_path, "mqctl st") == ["standalone"]
+    assert ask_bash(tmp_path, "mqctl st") == ["standalone", "store"]
     cli.ok("topic", "update", topic)
     assert ask_bash(tmp_path, f"mqctl topic route {topic}", NAMESRV_ADDR=broker.namesrv) == [topic]

@@ -168,6 +168,18 @@ def test_a_crashed_store(tmp_path: Path) -> None:
     assert [what for _, _, what in damages(copy)] == ["5 entries are missing, from queue offset 0 on"]
 
 
+def test_cleaning_meanwhile_is_no_damage(tmp_path: Path) -> None:
+    with opened(tmp_path / "s") as store:
+        put_all(store, numbered(25))
+    root = tmp_path / "s"
+    folder = StoreFolder(root)
+    assert folder.queues[0].max_offset == 25
+    (root / QUEUE).unlink()
+    assert verify(folder, json.loads).findings == []  # the queue's file went, the log's was still read
+    (root / "commitlog" / f"{0:020d}").unlink()
+    assert verify(folder, json.loads).findings == []
+
+
 # -- damage ---------------------------------------------------------------------------------------------
 
 
@@ -249,6 +261,15 @@ def test_a_log_file_lost_from_the_middle(root: Path) -> None:
     assert "nothing is there between" in found[0][2]
     assert all("where no sound record is" in what for _, _, what in found[1:])
     assert len(found) > 1
+
+
+def test_a_queue_file_lost_from_the_middle(tmp_path: Path) -> None:
+    with opened(tmp_path / "s") as store:
+        put_all(store, numbered(25))
+    (tmp_path / "s/consumequeue/t/0" / f"{200:020d}").unlink()
+    gap, missing = damages(tmp_path / "s")
+    assert gap[0] == f"consumequeue/t/0/{400:020d}"
+    assert missing == ("consumequeue/t/0", None, "10 entries are missing, from queue offset 10 on")
 
 
 def test_a_log_file_cut_short(root: Path) -> None:
