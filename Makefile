@@ -37,6 +37,12 @@ format: $(VENV)/installed-dev  ## let ruff rewrite the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+crash: $(VENV)/installed-dev  ## kill the broker and tear stores; MQCTL_CRASH_ROUNDS=100 for longer
+	$(BIN)/python -m pytest -s tests/crash
+
+fuzz: $(VENV)/installed-dev  ## throw damaged frames at a live broker; MQCTL_FUZZ_SECONDS=600 for longer
+	$(BIN)/python -m pytest -s tests/fuzz
+
 bench: $(VENV)/installed-dev  ## compare with Apache's broker under the same load, print ratios
 	$(BIN)/python -m tests.bench
 
@@ -46,4 +52,4 @@ completions: $(VENV)/installed  ## generate the shell completion files
 clean:  ## remove the environment and caches; stores are left alone
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run test unit lint format bench completions clean
+.PHONY: help run test unit lint format crash fuzz bench completions clean

@@ -21,7 +21,8 @@ ENTRY: Final = Struct(">qiq")
 ENTRY_SIZE: Final = ENTRY.size
 
 # Stands before the first entry of a queue that does not begin at 0; Java writes the same.
-FILLER: Final = ENTRY.pack(0, 0x7FFFFFFF, 0)
+LOST_SIZE: Final = 0x7FFFFFFF
+FILLER: Final = ENTRY.pack(0, LOST_SIZE, 0)
 
 # The tail goes to the file when it has this many entries: often enough that a crash leaves little to
 # rebuild, rarely enough that a busy queue costs one system call per hundred messages.
@@ -95,6 +96,7 @@ class ConsumeQueue:
             if begin < stop:
                 self._segments.write(begin, bytes(stop - begin))
         self._set_end(max_offset)
+        self.min_offset = min(self.min_offset, max_offset)
 
     def start_at(self, queue_offset: int) -> None:
         """The queue begins anew at a later offset, since what was before it was deleted with the log. Entries
@@ -106,9 +108,10 @@ class ConsumeQueue:
         self.min_offset = queue_offset
         self._set_end(queue_offset)
 
-    def skip_to(self, queue_offset: int) -> None:
-        """Marks the entries up to `queue_offset` as lost, keeping those that are there."""
-        self._tail += FILLER * (queue_offset - self.max_offset)
+    def skip_to(self, queue_offset: int, phys_offset: int) -> None:
+        """Marks the entries up to `queue_offset` as lost, keeping those that are there. The place of the next
+        record, at `phys_offset`, keeps the entries in the order that searching relies on."""
+        self._tail += ENTRY.pack(phys_offset, LOST_SIZE, 0) * (queue_offset - self.max_offset)
         self._set_max(queue_offset)
 
     def follow_log_begin(self, log_begin: int) -> None:

@@ -15,6 +15,7 @@ from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.index import indexed_keys
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import TAGS, get_property
+from mqctl.store.schedule import SCHEDULE_TOPIC, delivery_time
 from mqctl.store.walk import LogWalk
 
 if TYPE_CHECKING:
@@ -99,25 +100,33 @@ class _Rebuilding:
                     missing, found.queue_offset)  # fmt: skip
         if missing > MAX_GAP:
             return False
-        queue.skip_to(found.queue_offset)
+        queue.skip_to(found.queue_offset, found.phys_offset)
         return True
 
     def _add_entry(self, found: record.Record) -> None:
         if found.sys_flag & record.SYS_TRANSACTION_MASK in NOT_FOR_CONSUMERS:
             return
         queue = self._store.queue(found.topic, found.queue_id)
-        if self._replace and (queue not in self._seen or found.queue_offset < queue.max_offset):
+        if self._replace and (queue not in self._seen or found.queue_offset == 0):
             queue.truncate(min(found.queue_offset, queue.max_offset))
         self._seen.add(queue)
         if found.queue_offset < queue.max_offset:
             return
         if found.queue_offset > queue.max_offset and not self._close_gap(queue, found):
             return
-        tags = get_property(found.properties, TAGS)
-        queue.append(found.phys_offset, found.size, java_hash(tags) if tags else 0)
+        queue.append(found.phys_offset, found.size, _tags_code(found))
         queue.next_offset = queue.max_offset
         self._store.mark_dirty(queue)
         self.added += 1
+
+
+def _tags_code(found: record.Record) -> int:
+    """What the queue entry holds besides the record's place: a delivery time, or the hash of the tag."""
+    due = delivery_time(found.properties, found.store_timestamp) if found.topic == SCHEDULE_TOPIC else None
+    if due is not None:
+        return due
+    tags = get_property(found.properties, TAGS)
+    return java_hash(tags) if tags else 0
 
 
 def _cut(queue: ConsumeQueue, log_end: int) -> None:

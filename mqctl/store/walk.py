@@ -15,6 +15,9 @@ CHUNK: Final = 4 * 1024 * 1024
 # A topic names a folder of the store. The CRC does not cover it, so damage may have made it anything.
 _USABLE_TOPIC: Final = re.compile(r"[^\x00/]{1,255}\Z")
 
+# Entries of 20 bytes up to the end of a file must have places that fit into 63 bits.
+MAX_QUEUE_OFFSET: Final = (1 << 63) // 20 - (1 << 31)
+
 
 class LogWalk:
     """The sound records of a log from some record's place on.
@@ -44,6 +47,8 @@ class LogWalk:
     def _check(self, found: record.Record) -> None:
         if found.phys_offset != self.end:
             raise record.RecordError(f"a record of log offset {found.phys_offset}")
+        if found.queue_id < 0 or not 0 <= found.queue_offset <= MAX_QUEUE_OFFSET:
+            raise record.RecordError(f"a record of queue {found.queue_id}, offset {found.queue_offset}")
         if found.topic in (".", "..") or not _USABLE_TOPIC.match(found.topic):
             raise record.RecordError(f"a record whose topic {found.topic!r} cannot be one")
 

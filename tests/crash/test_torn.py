@@ -30,6 +30,7 @@ SIZES: Final[dict[str, Any]] = {"file_size": 16 * 1024, "queue_entries": 20}
 # Where damage begins: in the last bytes of the data, which are those of more than one file.
 TAIL: Final = 20_000
 PAGE: Final = 4096
+HOLE_SIZE: Final = ENTRY.unpack(FILLER)[1]
 QUEUES: Final = [("t", 0), ("t", 1), ("other", 0)]
 
 
@@ -63,7 +64,7 @@ def read(root: Path) -> tuple[Messages, int]:
             for queue_offset in range(queue.min_offset, queue.max_offset):
                 entry = queue.entry(queue_offset)
                 assert entry is not None, f"{topic}-{queue_id}: no entry at {queue_offset}"
-                if ENTRY.pack(*entry) == FILLER:
+                if entry[1] == HOLE_SIZE:
                     continue
                 data = store.log.read(entry[0], entry[1])
                 assert data is not None, f"{topic}-{queue_id}: no record for the entry at {queue_offset}"

@@ -46,7 +46,9 @@ def test_a_broker_restart_loses_nothing(java55: ClientDriver, own_broker: OurBro
     make_topic(own_broker, topic, 4)
     start_producer(java55, own_broker, unique("pg"))
     send(java55, topic, 0, 200)
-    start_consumer(java55, own_broker, topic, group, name="before")
+    # Without this a Java consumer stops while listeners still run, and their messages come again.
+    patient = {"awaitTerminationMillisWhenShutdown": 5000}
+    start_consumer(java55, own_broker, topic, group, name="before", java=patient)
     java55.wait_messages("before", 200)
     java55.call("consumer_stop", name="before")
     queues = range(4)

@@ -14,10 +14,11 @@ from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.topics import SCHEDULE_TOPIC, Topics
+from mqctl.server.broker.topics import Topics
 from mqctl.server.loop import HandlerTable
 from mqctl.store.clean import MAX_FILES_PER_ROUND, Cleaner, Rules, is_outlived, used_ratio
 from mqctl.store.consumequeue import ConsumeQueue
+from mqctl.store.schedule import SCHEDULE_TOPIC
 from mqctl.store.store import MessageStore
 
 log = logging.getLogger(__name__)

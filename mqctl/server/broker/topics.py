@@ -16,6 +16,7 @@ from mqctl.remoting.bodies import DataVersion, TopicConfig, TopicConfigTable
 from mqctl.remoting.codes import ResponseCode
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
+from mqctl.store.schedule import SCHEDULE_TOPIC
 
 PERM_INHERIT: Final = 1
 PERM_WRITE: Final = 2
@@ -25,7 +26,6 @@ AUTO_CREATE_TOPIC: Final = "TBW102"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 TRANS_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 TRANS_OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
