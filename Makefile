@@ -47,7 +47,9 @@ bench: $(VENV)/installed-dev  ## compare with Apache's broker under the same loa
 	$(BIN)/python -m tests.bench
 
 completions: $(VENV)/installed  ## generate the shell completion files
-	for shell in bash zsh fish; do $(BIN)/mqctl completion $$shell > completions/mqctl.$$shell; done
+	$(BIN)/mqctl completion bash > completions/mqctl.bash
+	$(BIN)/mqctl completion zsh > completions/_mqctl
+	$(BIN)/mqctl completion fish > completions/mqctl.fish
 
 clean:  ## remove the environment and caches; stores are left alone
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -17,6 +17,7 @@ T = TypeVar("T")
 NO_EXT: Final = msgspec.Raw(b"")
 _LANGUAGE_NAMES: Final = {member.value: member.name for member in LanguageCode}
 _OTHER: Final = int(LanguageCode.OTHER)
+# Java accepts a name or an ordinal and tolerates names it does not know.
 _LANGUAGE_CODES: Final[dict[str | int | None, int]] = {
     key: member.value for member in LanguageCode for key in (member.name, member.value)
 }
@@ -106,5 +107,4 @@ def encode(
 
 
 def language_code(language: str | int | None) -> int:
-    """Java accepts a name or an ordinal and tolerates names it does not know."""
     return _LANGUAGE_CODES.get(language, _OTHER)

@@ -114,7 +114,7 @@ def get_property(text: str, name: str) -> str | None:
 def drop_property(text: str, name: str) -> str:
     """The text without a property, wherever and however often it occurs."""
     mark = name + NAME_VALUE_SEPARATOR
-    while (at := _find(text, mark)) >= 0:
+    while mark in text and (at := _find(text, mark)) >= 0:
         end = text.find(PROPERTY_SEPARATOR, at)
         text = text[:at] + text[end + 1 :] if end >= 0 else text[: max(0, at - 1)]
     return text

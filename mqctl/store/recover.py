@@ -38,7 +38,8 @@ def recover(store: MessageStore, *, was_clean: bool, has_index: bool) -> None:
     start = _start(store, was_clean and has_index)
     before = {queue: queue.max_offset for queue in store.queues.values()}
     walk = LogWalk(store.log.segments, start)
-    rebuilding = _Rebuilding(store, replace=start == store.log.begin)
+    store.was_rebuilt = start == store.log.begin
+    rebuilding = _Rebuilding(store, replace=store.was_rebuilt)
     for found in walk:
         rebuilding.add(found)
         store.note_stored(found.store_timestamp)

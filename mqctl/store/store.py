@@ -97,6 +97,7 @@ class MessageStore:
         self._abort_file = config.root / "abort"
         self._checkpoint_file = config.root / "checkpoint"
         self._lock = StoreLock(config.root)
+        self.was_rebuilt = False  # queues were made anew from the whole log
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)
@@ -209,7 +210,7 @@ class MessageStore:
         return [self._append(*item, self.log.next_offset) for item in sized]
 
     def _append(self, queue: ConsumeQueue, message: NewMessage, sys_flag: int, size: int, phys_offset: int) -> Appended:
-        store_timestamp = self.now_ms()
+        store_timestamp = int(self._clock() * 1000)
         queue_offset = queue.next_offset
         self.log.append(
             record.encode(

@@ -48,24 +48,21 @@ class Acks:
         self._waiting: list[Waiting] = []
         self._patient: list[Waiting] = []
         self._scheduled = False
-        self._sync_flush = sync_flush
+        self.sync_flush = sync_flush
         self._sync_timeout_s = sync_timeout_s
         self._unsynced: deque[_Batch] = deque()
         self.flushing = Flushing(store.log, self._flushed, self._not_flushed)
         self.on_grown: Callable[[Iterable[ConsumeQueue]], None] = lambda queues: None
 
-    @property
-    def can_wait_for_disk(self) -> bool:
-        return self._sync_flush
-
     def answer_when_written(self, connection: Connection, answer: Command) -> None:
-        """The answer promises no more than that the message is in the log."""
+        """The answer promises that the message is in the log."""
         self._waiting.append((connection, answer))
-        self.schedule()
+        if not self._scheduled:
+            self.schedule()
 
-    def answer_when_safe(self, connection: Connection, answer: Command) -> None:
-        """The answer promises what the broker's flushDiskType says."""
-        (self._patient if self._sync_flush else self._waiting).append((connection, answer))
+    def answer_when_synced(self, connection: Connection, answer: Command) -> None:
+        """The answer promises that the message is on disk; only with `sync_flush`."""
+        self._patient.append((connection, answer))
         self.schedule()
 
     def schedule(self) -> None:
@@ -85,7 +82,7 @@ class Acks:
             self._refuse(waiting + patient, ResponseCode.SERVICE_NOT_AVAILABLE, error.message)
             return
         _answer(waiting)
-        if self._sync_flush:
+        if self.sync_flush:
             self._await_sync(_Batch(self._store.log.end, entries, patient))
         else:
             self.on_grown(self._store.publish(entries))

@@ -110,8 +110,8 @@ class Broker:
     async def _start(self) -> None:
         for table in (self.topics, self.groups, self.offsets):
             table.load()
-        if self.topics.was_stored:
-            # Rebuilding queues from the log brings back those of topics that were deleted.
+        if self.store.was_rebuilt and self.topics.was_stored:
+            # The log brought back the queues of topics that were deleted.
             for topic in {topic for topic, _ in self.store.queues if not self.topics.is_known(topic)}:
                 self.store.drop_topic(topic)
         self.topics.save()
@@ -169,8 +169,6 @@ class Broker:
 
     async def _flush_queues(self) -> None:
         while self.store.flush_queues(QUEUE_FLUSH_SLICE):
-            await asyncio.sleep(0)
-        while self.store.index is not None and self.store.index.settle(INDEX_SLICE):
             await asyncio.sleep(0)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import Final
+from typing import Final, NoReturn
 
 from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting.bodies import TopicConfig
@@ -83,15 +83,11 @@ class Sending:
             ext = self._put_one(request.body, header, queue_id, born_host)
         if request.flag & ONEWAY_FLAG:
             self._acks.schedule()
+        elif self._acks.sync_flush and get_property(header.properties, WAIT) != "false":
+            self._acks.answer_when_synced(connection, request.reply(ext=ext))
         else:
-            self._answer(connection, request.reply(ext=ext), header)
+            self._acks.answer_when_written(connection, request.reply(ext=ext))
         return None
-
-    def _answer(self, connection: Connection, answer: Command, header: SendMessageHeader) -> None:
-        if self._acks.can_wait_for_disk and get_property(header.properties, WAIT) == "false":
-            self._acks.answer_when_written(connection, answer)
-        else:
-            self._acks.answer_when_safe(connection, answer)
 
     async def _create_and_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> None:
         """The first messages of a topic wait until the topic is on disk: after a crash they would otherwise be
@@ -154,17 +150,16 @@ class Sending:
                 f"{topic.write_queue_nums} write and {topic.read_queue_nums} read queues",
             )
 
-    def _check_sizes(self, body: bytes, properties: bytes) -> None:
+    def _refuse_sizes(self, body: bytes, properties: bytes) -> NoReturn:
         if len(body) > self._config.max_message_size:
             raise RequestFailed(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"the message body has {len(body)} bytes, at most {self._config.max_message_size} are allowed",
             )
-        if len(properties) > record.MAX_PROPERTIES:
-            raise RequestFailed(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"the message properties have {len(properties)} bytes, at most {record.MAX_PROPERTIES} fit",
-            )
+        raise RequestFailed(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message properties have {len(properties)} bytes, at most {record.MAX_PROPERTIES} fit",
+        )
 
     # -- storing ------------------------------------------------------------------------------------
 
@@ -181,7 +176,8 @@ class Sending:
 
     def _put_batch(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
         """Each message keeps its own properties as they are and gets the batch's behind them."""
-        self._check_sizes(body, b"")
+        if len(body) > self._config.max_message_size:
+            self._refuse_sizes(body, b"")
         if header.sys_flag & record.SYS_TRANSACTION_MASK:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction")
         if get_property(header.properties, DELAY) not in (None, "0"):
@@ -215,7 +211,8 @@ class Sending:
         flag: int,
         born_host: bytes,
     ) -> NewMessage:
-        self._check_sizes(body, properties)
+        if len(body) > self._config.max_message_size or len(properties) > record.MAX_PROPERTIES:
+            self._refuse_sizes(body, properties)
         return NewMessage(
             header.topic,
             queue_id,
