@@ -12,7 +12,7 @@ All integers are big-endian and signed, as Java writes them.
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 LENGTH: Final = Struct(">i")
 PREFIX: Final = Struct(">iI")
@@ -66,7 +66,7 @@ class FrameSplitter:
             length, word = PREFIX.unpack_from(chunk, position)
             header_length = word & HEADER_LENGTH_MASK
             if not 4 <= length <= self._max_frame:
-                raise FrameError(f"frame length {length} is not within 4..{self._max_frame}")
+                self._refuse_length(length)
             if header_length > length - 4:
                 raise FrameError(f"header length {header_length} exceeds the frame of {length} bytes")
             frame_end = position + 4 + length
@@ -77,17 +77,18 @@ class FrameSplitter:
             frames.append(Frame(word >> CODEC_SHIFT, chunk[position + 8 : header_end], chunk[header_end:frame_end]))
             position = frame_end
         if position < end:
-            if wanted == 0 and end - position >= 4:
-                self._check_length(LENGTH.unpack_from(chunk, position)[0])
+            if wanted == 0 and end - position >= LENGTH.size:
+                # A bad length is refused as soon as its four bytes are there, not when the rest arrives.
+                (length,) = LENGTH.unpack_from(chunk, position)
+                if not 4 <= length <= self._max_frame:
+                    self._refuse_length(length)
             self._parts.append(chunk[position:] if position else chunk)
             self._parts_size = end - position
             self._wanted = wanted or (4 if end - position < 4 else PREFIX.size)
         return frames
 
-    def _check_length(self, length: int) -> None:
-        """A bad length is refused as soon as its four bytes are there, not when the rest arrives."""
-        if not 4 <= length <= self._max_frame:
-            raise FrameError(f"frame length {length} is not within 4..{self._max_frame}")
+    def _refuse_length(self, length: int) -> NoReturn:
+        raise FrameError(f"frame length {length} is not within 4..{self._max_frame}")
 
     @property
     def pending(self) -> int:

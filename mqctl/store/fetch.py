@@ -80,8 +80,7 @@ def fetch(
     wrong = _offset_status(queue, queue_offset)
     if wrong is not None:
         return Fetched(*wrong, queue.min_offset, queue.max_offset)
-    scan = limits.messages if tag_codes is None else max(SCAN_ENTRIES, limits.messages)
-    entries = queue.read(queue_offset, scan)
+    entries = _entries(queue, queue_offset, limits, tag_codes)
     if not entries:
         following = queue.next_file_offset(queue_offset)
         return Fetched(FetchStatus.OFFSET_FOUND_NULL, following, queue.min_offset, queue.max_offset)
@@ -107,8 +106,7 @@ def places(
     queue = store.queues.get((topic, queue_id))
     if queue is None or _offset_status(queue, queue_offset) is not None:
         return []
-    scan = limits.messages if tag_codes is None else max(SCAN_ENTRIES, limits.messages)
-    runs, _ = _select(queue.read(queue_offset, scan), limits, tag_codes)
+    runs, _ = _select(_entries(queue, queue_offset, limits, tag_codes), limits, tag_codes)
     segments = store.log.segments
     return [
         Place(segments.path(start), run.start - start, run.end - run.start)
@@ -140,6 +138,11 @@ def _offset_status(queue: ConsumeQueue, queue_offset: int) -> tuple[FetchStatus,
     if queue_offset > queue.max_offset:
         return FetchStatus.OFFSET_OVERFLOW_BADLY, queue.max_offset
     return None
+
+
+def _entries(queue: ConsumeQueue, queue_offset: int, limits: Limits, tag_codes: Set[int] | None) -> bytes:
+    """As many as may be returned; with a filter as many as may be looked at."""
+    return queue.read(queue_offset, limits.messages if tag_codes is None else max(SCAN_ENTRIES, limits.messages))
 
 
 def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None) -> tuple[list[_Run], int]:

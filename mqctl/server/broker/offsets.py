@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -58,23 +57,3 @@ class ConsumerOffsets:
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         queues = self._table.get(f"{topic}{KEY_SEPARATOR}{group}")
         return None if queues is None else queues.get(queue_id)
-
-    def of_group(self, group: str) -> Iterator[tuple[str, dict[int, int]]]:
-        """(topic, offsets by queue) of every topic the group has read."""
-        for key, queues in self._table.items():
-            topic, _, owner = key.partition(KEY_SEPARATOR)
-            if owner == group:
-                yield topic, queues
-
-    def forget_group(self, group: str) -> None:
-        self._forget(lambda topic, owner: owner == group)
-
-    def forget_topic(self, topic: str) -> None:
-        self._forget(lambda name, owner: name == topic)
-
-    def _forget(self, matches: Callable[[str, str], bool]) -> None:
-        for key in list(self._table):
-            topic, _, group = key.partition(KEY_SEPARATOR)
-            if matches(topic, group):
-                del self._table[key]
-                self._changed = True

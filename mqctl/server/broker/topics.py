@@ -139,9 +139,6 @@ class Topics:
         if self._table.get(topic.topic_name) is topic:
             del self._table[topic.topic_name]
 
-    def names(self) -> list[str]:
-        return list(self._table)
-
     def all(self) -> Mapping[str, TopicConfig]:
         return self._table
 
