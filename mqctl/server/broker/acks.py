@@ -27,6 +27,7 @@ from mqctl.store.store import Entry, MessageStore
 log = logging.getLogger(__name__)
 
 Waiting = tuple[Connection, Command]
+Stored = asyncio.Future[None]
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class _Batch:
     end: int
     entries: list[Entry]
     waiting: list[Waiting]
+    stored: Stored | None
     deadline: asyncio.TimerHandle | None = field(default=None)
 
 
@@ -47,6 +49,7 @@ class Acks:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
         self._patient: list[Waiting] = []
+        self._stored: Stored | None = None
         self._scheduled = False
         self.sync_flush = sync_flush
         self._sync_timeout_s = sync_timeout_s
@@ -65,6 +68,16 @@ class Acks:
         self._patient.append((connection, answer))
         self.schedule()
 
+    def stored(self) -> Stored:
+        """For the broker's own messages: done when all that was put so far can be read by consumers and, with
+        `sync_flush`, is on disk. Fails with StoreError if none of it is stored. A sync that fails is tried again
+        and only delays it."""
+        if self._stored is None:
+            self._stored = self._loop.create_future()
+            self._stored.add_done_callback(_heard)
+            self.schedule()
+        return self._stored
+
     def schedule(self) -> None:
         """What was put will be written in this turn of the loop, whether or not anybody waits for it."""
         if not self._scheduled:
@@ -75,17 +88,21 @@ class Acks:
         self._scheduled = False
         waiting, self._waiting = self._waiting, []
         patient, self._patient = self._patient, []
+        stored, self._stored = self._stored, None
         try:
             entries = self._store.write()
         except StoreError as error:
             log.error("%d messages refused: %s", len(waiting) + len(patient), error)
             self._refuse(waiting + patient, ResponseCode.SERVICE_NOT_AVAILABLE, error.message)
+            if stored is not None and not stored.done():
+                stored.set_exception(error)
             return
         _answer(waiting)
         if self.sync_flush:
-            self._await_sync(_Batch(self._store.log.end, entries, patient))
+            self._await_sync(_Batch(self._store.log.end, entries, patient, stored))
         else:
             self.on_grown(self._store.publish(entries))
+            _settle(stored)
 
     # -- waiting for the disk -----------------------------------------------------------------------
 
@@ -103,6 +120,7 @@ class Acks:
             grown = self._store.publish(batch.entries)
             _answer(batch.waiting)
             self.on_grown(grown)
+            _settle(batch.stored)
         if self._unsynced:
             self.flushing.request()
 
@@ -121,6 +139,17 @@ class Acks:
         ext_kept = code == ResponseCode.FLUSH_DISK_TIMEOUT
         for connection, answer in waiting:
             connection.send(answer.reply(code, ext=answer.ext if ext_kept else None, remark=remark))
+
+
+def _settle(stored: Stored | None) -> None:
+    if stored is not None and not stored.done():
+        stored.set_result(None)
+
+
+def _heard(stored: Stored) -> None:
+    """Several may share one future, and the last of them may be gone when it fails: that is no accident."""
+    if not stored.cancelled():
+        stored.exception()
 
 
 def _answer(waiting: list[Waiting]) -> None:

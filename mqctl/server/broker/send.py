@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from typing import Final, NoReturn
 
 from mqctl.errors import RequestFailed, StoreError
@@ -16,7 +17,7 @@ from mqctl.remoting.headers import SendMessageHeader, long_send_header
 from mqctl.remoting.message import decode_batch
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, check_topic_name
+from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, RETRY_PREFIX, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store import record
 from mqctl.store.javahash import java_hash
@@ -34,6 +35,10 @@ from mqctl.store.properties import (
 from mqctl.store.store import MessageStore, NewMessage
 
 TAGS_MARK: Final = TAGS.encode() + b"\x01"
+
+# Where a message goes that may not simply go into its topic. Gets the message and its properties as text, returns
+# it as it came or aimed elsewhere. Raises RequestFailed.
+Detour = Callable[[NewMessage, str], NewMessage]
 
 
 class Sending:
@@ -53,6 +58,7 @@ class Sending:
         self._creating: dict[str, asyncio.Future[None]] = {}
         self._own_properties = join_properties({CLUSTER: config.broker_cluster_name}).encode()
         self._msg_id_prefix = store.store_host.hex().upper()
+        self.detours: list[Detour] = []
 
     def handlers(self) -> HandlerTable:
         return {
@@ -168,6 +174,9 @@ class Sending:
         text = join_texts(drop_property(header.properties, WAIT).encode(), self._own_properties)
         tags = get_property(header.properties, TAGS)
         message = self._message(header, queue_id, body, text, tags, header.flag, born_host)
+        if _is_special(header):
+            for detour in self.detours:
+                message = detour(message, message.properties.decode(errors="replace"))
         try:
             appended = self._store.put(message)
         except StoreError as error:
@@ -234,6 +243,12 @@ class Sending:
             "MSG_REGION": self._config.region_id,
             "TRACE_ON": "true" if self._config.trace_on else "false",
         }
+
+
+def _is_special(header: SendMessageHeader) -> bool:
+    """Whether a detour may want the message: it is delayed, part of a transaction, or comes back from a consumer."""
+    text = header.properties
+    return "DELAY\x01" in text or "TIMER_" in text or "TRAN_MSG\x01" in text or header.topic.startswith(RETRY_PREFIX)
 
 
 def _tags(properties: bytes) -> str | None:
