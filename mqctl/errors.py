@@ -23,6 +23,10 @@ class ConfigError(MqError):
     """A configuration file or option that cannot be used as it is."""
 
 
+class FilterError(MqError):
+    """A filter expression that cannot be understood; the text says where."""
+
+
 class NotFound(MqError):
     """What was named does not exist: a topic, a cluster, a process. Unlike a time-out, asking again is no use."""
 
@@ -44,6 +48,22 @@ class ResponseError(MqError):
         super().__init__(f"{peer} answered {response_name(code)}: {remark or 'no reason given'}")
         self.code = code
         self.remark = remark
+
+
+class RetriableResponse(ResponseError):
+    """A refusal that another broker, or this one a little later, need not repeat."""
+
+    retriable = True
+
+
+class NoBroker(MqError):
+    """Name servers answer, but no broker has registered with them, or none that takes the message."""
+
+    retriable = True
+
+
+class SpoolFull(MqError):
+    """The cluster is gone and the spool file has reached its size: the message is kept nowhere."""
 
 
 class ConnectionFailed(MqError):

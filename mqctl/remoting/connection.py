@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from mqctl.errors import ConnectionFailed, RequestTimeout
 from mqctl.remoting.codes import request_name
@@ -24,6 +24,13 @@ OPAQUE_MASK: Final = 0x7FFFFFFF
 
 # What may be queued before it is handed to the transport, which then tells whether the peer keeps up.
 EARLY_FLUSH: Final = 1024 * 1024
+
+
+class Encodable(Protocol):
+    def encode(self) -> bytes:
+        """The whole frame."""
+        ...
+
 
 RequestSink = Callable[["Connection", Command], None]
 CloseSink = Callable[["Connection"], None]
@@ -59,7 +66,7 @@ class Connection(asyncio.Protocol):
         self._next_opaque = 0
         self._waiting: dict[int, asyncio.Future[Command]] = {}
         self.peer: tuple[str, int] = ("", 0)
-        self.last_active = self._loop.time()
+        self.last_active = self.last_heard = self._loop.time()
         # Where a server keeps what it derives from the peer once per connection.
         self.attachment: Any = None
 
@@ -107,7 +114,7 @@ class Connection(asyncio.Protocol):
     # -- in -----------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        self.last_active = self._loop.time()
+        self.last_active = self.last_heard = self._loop.time()
         try:
             frames = self._splitter.feed(data)
             if self._backlog:
@@ -141,14 +148,14 @@ class Connection(asyncio.Protocol):
 
     # -- out ----------------------------------------------------------------------------------------
 
-    def send(self, command: Command) -> None:
+    def send(self, command: Encodable) -> None:
         """Queues the command; all that is queued within one turn of the loop leaves in one write."""
         self.queue(command)
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
 
-    def queue(self, command: Command) -> None:
+    def queue(self, command: Encodable) -> None:
         """For a caller that will flush by itself, after more."""
         data = command.encode()
         self._out.append(data)

@@ -150,3 +150,15 @@ class QueryMessageHeader(Struct, rename="camel"):
 
 class ViewMessageHeader(Struct, rename="camel"):
     offset: Int64
+
+
+class EndTransactionHeader(Struct, rename="camel"):
+    producer_group: str
+    tran_state_table_offset: Int64  # the half message's place in its queue
+    commit_log_offset: Int64  # and in the log
+    commit_or_rollback: Int32
+    from_transaction_check: bool = False
+
+
+class ResumeCheckHalfMessageHeader(Struct, rename="camel"):
+    msg_id: str

@@ -24,6 +24,8 @@ class Message:
     flag: int = 0
     delay_level: int = 0
     wait_store_ok: bool = True  # False: answer without waiting for the disk or the slave
+    delay_ms: int = 0  # delivered so much later; needs a broker with timers (5.x, ours)
+    deliver_at_ms: int = 0  # or at this time, in ms since 1970
     properties: dict[str, str] = field(default_factory=dict)
 
     def wire_properties(self) -> dict[str, str]:
@@ -34,6 +36,8 @@ class Message:
             names.TAGS: self.tags,
             names.DELAY: str(self.delay_level) if self.delay_level else "",
             names.WAIT: "true" if self.wait_store_ok else "false",
+            names.TIMER_DELAY_MS: str(self.delay_ms) if self.delay_ms else "",
+            names.TIMER_DELIVER_MS: str(self.deliver_at_ms) if self.deliver_at_ms else "",
         }
         return self.properties | {name: value for name, value in own.items() if value}
 

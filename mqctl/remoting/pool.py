@@ -34,10 +34,21 @@ class ConnectionPool:
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
 
+    def standing(self, address: str) -> Connection | None:
+        """The connection to the address if there is an open one."""
+        connection = self._connections.get(address)
+        return connection if connection is not None and connection.is_open else None
+
+    def forget(self, address: str) -> None:
+        """Closes the connection to an address that nobody will ask for again."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
     async def connect(self, address: str) -> Connection:
         """Raises ConnectionFailed. Callers that ask at the same time share one attempt."""
-        connection = self._connections.get(address)
-        if connection is not None and connection.is_open:
+        connection = self.standing(address)
+        if connection is not None:
             return connection
         task = self._connecting.get(address)
         if task is None:

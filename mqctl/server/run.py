@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import resource
 import signal
 from collections.abc import Callable, Coroutine, Sequence
@@ -31,6 +32,7 @@ async def _serve(make_servers: Callable[[], Sequence[Server]], on_started: Calla
         for server in make_servers():
             await server.start()
             started.push_async_callback(server.stop)
+        relax_collector()
         on_started()
         await stop_asked.wait()
 
@@ -42,6 +44,14 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(work)
     else:
         uvloop.run(work)
+
+
+def relax_collector() -> None:
+    """What exists now stays: the collector need not look at it again, nor run for every few hundred requests,
+    whose objects reference counting frees anyway."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 def raise_descriptor_limit() -> None:

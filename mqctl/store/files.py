@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from mqctl.errors import StoreError
+from mqctl.store.unsynced import UnsyncedFiles
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class FileHandles:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: OrderedDict[Path, int] = OrderedDict()
+        self.unsynced = UnsyncedFiles()
 
     def get(self, path: Path) -> int:
         """Raises OSError when the file cannot be opened."""
@@ -103,6 +105,7 @@ class Segments:
         except OSError as error:
             raise StoreError(f"cannot create {path}: {error.strerror}") from error
         self.created += 1
+        self._handles.unsynced.made(self.directory)
         self._adopt(start, path)
 
     def remove(self, start: int) -> None:
@@ -131,9 +134,19 @@ class Segments:
             for start in [start for start in self.starts if start + self.file_size > end]:
                 position = max(end - start, 0)
                 _save_remains(self._paths[start], position, aside / f"{start + position:0{NAME_DIGITS}d}")
-                _erase(self.descriptor(start), position)
         except OSError as error:
             raise StoreError(f"cannot cut {self.directory} at {end}: {error.strerror}") from error
+        self.erase(end, self.end)
+
+    def erase(self, begin: int, end: int) -> None:
+        """Makes everything within [begin, end) empty. Holes stay holes, so that it needs no room on the disk.
+        Raises StoreError."""
+        try:
+            for start in [start for start in self.starts if start < end and start + self.file_size > begin]:
+                self._handles.unsynced.files.add(self._paths[start])
+                _erase(self.descriptor(start), max(begin - start, 0), min(end - start, self.file_size))
+        except OSError as error:
+            raise StoreError(f"cannot erase {self.directory} from {begin} on: {error.strerror}") from error
 
     def _adopt(self, start: int, path: Path) -> None:
         if start not in self._paths:
@@ -184,15 +197,16 @@ class Segments:
                 written += os.pwrite(descriptor, memoryview(data)[written:], offset - start + written)
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror}") from error
+        finally:
+            self._handles.unsynced.files.add(path)
 
 
 def _save_remains(path: Path, position: int, target: Path) -> None:
     """Copies what is behind `position`, holes and zeros left out."""
     found = False
     with path.open("rb") as source:
-        for offset in _data_offsets(source.fileno(), position):
-            source.seek(offset)
-            piece = source.read(SAVE_CHUNK)
+        for offset, size in _data(source.fileno(), position, path.stat().st_size):
+            piece = os.pread(source.fileno(), size, offset)
             if not piece.strip(b"\0"):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -204,23 +218,24 @@ def _save_remains(path: Path, position: int, target: Path) -> None:
         log.warning("%s: what was behind %d is kept in %s", path, position, target)
 
 
-def _erase(descriptor: int, position: int) -> None:
-    """Overwrites what is behind `position` with zeros, where it is not a hole. The last comes first: remains
+def _erase(descriptor: int, position: int, end: int) -> None:
+    """Overwrites what is within [position, end) with zeros, where it is not empty. The last comes first: remains
     must not be reachable from what stands before them while this goes on."""
-    size = os.fstat(descriptor).st_size
-    for offset in reversed(list(_data_offsets(descriptor, position))):
-        piece = os.pread(descriptor, SAVE_CHUNK, offset)
-        if piece.strip(b"\0"):
-            os.pwrite(descriptor, bytes(min(len(piece), size - offset)), offset)
+    for offset, size in reversed(list(_data(descriptor, position, end))):
+        piece = os.pread(descriptor, size, offset).rstrip(b"\0")
+        if piece:
+            os.pwrite(descriptor, bytes(len(piece)), offset)
 
 
-def _data_offsets(descriptor: int, position: int) -> Iterator[int]:
-    """Where to look for data behind `position`, chunk by chunk, skipping holes of sparse files."""
-    end = os.fstat(descriptor).st_size
+def _data(descriptor: int, position: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where there is data within [position, end), in pieces (offset, size); holes of sparse files are skipped."""
     while position < end:
         try:
             position = os.lseek(descriptor, position, os.SEEK_DATA)
         except OSError:
             return  # ENXIO: only a hole is left
-        yield position
-        position += SAVE_CHUNK
+        hole = min(os.lseek(descriptor, position, os.SEEK_HOLE), end)
+        while position < hole:
+            size = min(SAVE_CHUNK, hole - position)
+            yield position, size
+            position += size

@@ -13,9 +13,8 @@ file at a crash is added again from `last_indexed_offset` on.
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ from mqctl.store.indexfile import NAME_DIGITS, DamagedIndex, Geometry, Header, I
 from mqctl.store.indexrepair import repair
 from mqctl.store.indextail import Tail
 from mqctl.store.keyhash import key_hash, key_hashes
-from mqctl.store.properties import KEY_SEPARATOR, KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, UNIQ_KEY
+from mqctl.store.properties import KEY_SEPARATOR, KEYS, UNIQ_KEY, parse_properties
 
 log = logging.getLogger(__name__)
 
@@ -41,21 +40,20 @@ MAX_RESULTS: Final = 64
 # hashes are easily made on purpose ("Aa" and "BB"), so that one lookup could keep the broker busy for minutes.
 MAX_REJECTED: Final = 10_000
 
-# Every message passes through this once: half the cost of asking for the two properties one by one.
-_KEY_PAIRS: Final = re.compile(
-    f"(?:\\A|{PROPERTY_SEPARATOR})({UNIQ_KEY}|{KEYS}){NAME_VALUE_SEPARATOR}([^{PROPERTY_SEPARATOR}]+)"
-)
-
 BAD_SUFFIX: Final = ".bad"
 
 
 def indexed_keys(properties: str) -> list[str]:
-    """The keys under which a message with these properties is filed, in RocketMQ's order."""
-    pairs = dict(_KEY_PAIRS.findall(properties))  # where a name occurs twice the last one counts
-    unique, keys = pairs.get(UNIQ_KEY), pairs.get(KEYS)
+    """The keys under which a message with this property text is filed, in RocketMQ's order."""
+    return keys_among(parse_properties(properties))
+
+
+def keys_among(properties: Mapping[str, str]) -> list[str]:
+    """`indexed_keys` of properties that were parsed already."""
+    unique, keys = properties.get(UNIQ_KEY), properties.get(KEYS)
     found = [unique] if unique else []
     if keys:
-        found += [key for key in keys.split(KEY_SEPARATOR) if key]
+        found += [key for key in keys.split(KEY_SEPARATOR) if key] if KEY_SEPARATOR in keys else (keys,)
     return found
 
 

@@ -14,6 +14,8 @@ KEYS = "KEYS"
 TAGS = "TAGS"
 WAIT = "WAIT"
 DELAY = "DELAY"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 UNIQ_KEY = "UNIQ_KEY"
 INSTANCE_ID = "INSTANCE_ID"
 BUYER_ID = "BUYER_ID"
@@ -26,6 +28,12 @@ RETRY_TOPIC = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
 RECONSUME_TIME = "RECONSUME_TIME"
 MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+
+# Messages with a delivery time of their own, as RocketMQ 5 has them.
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_ROLL_TIMES = "TIMER_ROLL_TIMES"
 
 # Transactions.
 TRAN_MSG = "TRAN_MSG"
@@ -77,12 +85,8 @@ def parse_properties(text: str) -> dict[str, str]:
     A pair is cut at its first 0x01, so a value may hold that byte. A name that occurs twice keeps the last
     value.
     """
-    found = {}
-    for pair in text.split(PROPERTY_SEPARATOR):
-        name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
-        if name and value:
-            found[name] = value
-    return found
+    pairs = [pair.partition(NAME_VALUE_SEPARATOR) for pair in text.split(PROPERTY_SEPARATOR)]
+    return {name: value for name, _, value in pairs if value and name}
 
 
 def join_properties(properties: dict[str, str]) -> str:
@@ -114,10 +118,7 @@ def get_property(text: str, name: str) -> str | None:
 def drop_property(text: str, name: str) -> str:
     """The text without a property, wherever and however often it occurs."""
     mark = name + NAME_VALUE_SEPARATOR
-    while mark in text and (at := _find(text, mark)) >= 0:
-        end = text.find(PROPERTY_SEPARATOR, at)
-        text = text[:at] + text[end + 1 :] if end >= 0 else text[: max(0, at - 1)]
-    return text
+    return PROPERTY_SEPARATOR.join([pair for pair in text.split(PROPERTY_SEPARATOR) if not pair.startswith(mark)])
 
 
 def join_texts(first: bytes, second: bytes) -> bytes:

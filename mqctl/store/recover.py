@@ -15,7 +15,7 @@ from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.index import indexed_keys
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import TAGS, get_property
-from mqctl.store.schedule import SCHEDULE_TOPIC, delivery_time
+from mqctl.store.schedule import waiting_code
 from mqctl.store.walk import LogWalk
 
 if TYPE_CHECKING:
@@ -115,19 +115,19 @@ class _Rebuilding:
             return
         if found.queue_offset > queue.max_offset and not self._close_gap(queue, found):
             return
-        queue.append(found.phys_offset, found.size, _tags_code(found))
+        queue.append(found.phys_offset, found.size, self._tags_code(found))
         queue.next_offset = queue.max_offset
         self._store.mark_dirty(queue)
         self.added += 1
 
-
-def _tags_code(found: record.Record) -> int:
-    """What the queue entry holds besides the record's place: a delivery time, or the hash of the tag."""
-    due = delivery_time(found.properties, found.store_timestamp) if found.topic == SCHEDULE_TOPIC else None
-    if due is not None:
-        return due
-    tags = get_property(found.properties, TAGS)
-    return java_hash(tags) if tags else 0
+    def _tags_code(self, found: record.Record) -> int:
+        """What the queue entry holds besides the record's place: a delivery time, or the hash of the tag."""
+        levels_ms = self._store.config.delay_levels_ms
+        due = waiting_code(found.topic, found.properties, found.store_timestamp, levels_ms)
+        if due is not None:
+            return due
+        tags = get_property(found.properties, TAGS)
+        return java_hash(tags) if tags else 0
 
 
 def _cut(queue: ConsumeQueue, log_end: int) -> None:

@@ -23,6 +23,7 @@ from mqctl.store.files import FileHandles
 from mqctl.store.index import KeyIndex, indexed_keys
 from mqctl.store.indexfile import Geometry
 from mqctl.store.lock import StoreLock
+from mqctl.store.schedule import DEFAULT_LEVELS_MS
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     commitlog_file_size: int = 1024 * 1024 * 1024
     queue_file_size: int = 300_000 * ENTRY_SIZE
     index: Geometry | None = Geometry()  # None: messages cannot be looked up by key
+    delay_levels_ms: tuple[int, ...] = DEFAULT_LEVELS_MS
 
 
 class NewMessage(msgspec.Struct, gc=False):
@@ -54,6 +56,9 @@ class NewMessage(msgspec.Struct, gc=False):
     born_host: bytes
     reconsume_times: int = 0
     prepared_offset: int = 0
+    keys: Sequence[str] | None = None  # for the index; None: those in `properties`
+    # For delayed messages: the queue entry holds the store time plus this, instead of the tags code.
+    delay_ms: int | None = None
 
 
 class Appended(msgspec.Struct, gc=False):
@@ -65,8 +70,8 @@ class Appended(msgspec.Struct, gc=False):
     store_timestamp: int
 
 
-# (queue, log offset, size, tags code, store time, properties): what queue and index need of a record.
-Entry = tuple[ConsumeQueue, int, int, int, int, bytes]
+# (queue, log offset, size, tags code, store time, keys): what queue and index need of a record.
+Entry = tuple[ConsumeQueue, int, int, int, int, Sequence[str]]
 
 
 class MessageStore:
@@ -232,7 +237,11 @@ class MessageStore:
             )
         )
         queue.next_offset = queue_offset + 1
-        self._pending.append((queue, phys_offset, size, message.tags_code, store_timestamp, message.properties))
+        tags_code = message.tags_code if message.delay_ms is None else store_timestamp + message.delay_ms
+        keys = message.keys
+        if keys is None:
+            keys = indexed_keys(message.properties.decode(errors="replace"))
+        self._pending.append((queue, phys_offset, size, tags_code, store_timestamp, keys))
         return Appended(queue_offset, phys_offset, size, store_timestamp)
 
     @property
@@ -255,12 +264,12 @@ class MessageStore:
         """Lets consumers see what was written; the queues that grew. In the order of writing."""
         grown: set[ConsumeQueue] = set()
         index = self.index
-        for queue, phys_offset, size, tags_code, store_timestamp, properties in entries:
+        for queue, phys_offset, size, tags_code, store_timestamp, keys in entries:
             if queue.dropped:
                 continue
             queue.append(phys_offset, size, tags_code)
             if index is not None:
-                index.add(phys_offset, store_timestamp, queue.topic, indexed_keys(properties.decode(errors="replace")))
+                index.add(phys_offset, store_timestamp, queue.topic, keys)
             self.bytes_put += size
             grown.add(queue)
         if entries:

@@ -32,7 +32,7 @@ PIECE: Final = 4096 * ENTRY_SIZE
 MAX_PER_FILE: Final = 20
 MAX_PER_QUEUE: Final = 1000
 
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"  # there the tags code is a time of delivery
+WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # there the tags code is a time of delivery
 MAX_EXT_ADDRESS: Final = -(1 << 31) - 1  # tags codes up to this are addresses in consumequeue_ext
 SYS_INNER_BATCH: Final = 0x80  # 5.x: such records are listed in batchconsumequeue, not here
 
@@ -341,7 +341,7 @@ class _QueueCheck:
             what = f"points to log offset {has_phys_offset}, its record is at {phys_offset}"
         elif has_size != size:
             what = f"says {has_size} bytes, the record at {phys_offset} has {size}"
-        elif has_tags_code <= MAX_EXT_ADDRESS or (self.queue is not None and self.queue.topic == SCHEDULE_TOPIC):
+        elif has_tags_code <= MAX_EXT_ADDRESS or (self.queue is not None and self.queue.topic in WAITING_TOPICS):
             return
         else:
             what = f"has tags code {has_tags_code}, the tag of the record at {phys_offset} has {tags_code}"

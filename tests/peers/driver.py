@@ -33,6 +33,8 @@ answered with an error that begins with "unsupported". Optional fields stand in 
     view_message    namesrv topic msgId -> message or null
     query_key       namesrv topic key [maxNum begin end] -> messages
     create_topic    namesrv broker topic [readQueueNums writeQueueNums perm order]
+    allocate        strategy queues=[{topic brokerName queueId}] clients=[id] [virtualNodes rooms="a,b"] ->
+                    parts: for each client the indices of its queues (Java)
 
 In Java, ``java={"property": value}`` of a ``*_start`` calls the setter of that name.
 """

@@ -20,13 +20,15 @@ from mqctl.errors import StoreError
 from mqctl.remoting.codes import ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
+from mqctl.remoting.sendreply import SendReply
 from mqctl.server.broker.flushing import Flushing
 from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.store import Entry, MessageStore
 
 log = logging.getLogger(__name__)
 
-Waiting = tuple[Connection, Command]
+Answer = Command | SendReply
+Waiting = tuple[Connection, Answer]
 Stored = asyncio.Future[None]
 
 
@@ -57,13 +59,13 @@ class Acks:
         self.flushing = Flushing(store.log, self._flushed, self._not_flushed)
         self.on_grown: Callable[[Iterable[ConsumeQueue]], None] = lambda queues: None
 
-    def answer_when_written(self, connection: Connection, answer: Command) -> None:
+    def answer_when_written(self, connection: Connection, answer: Answer) -> None:
         """The answer promises that the message is in the log."""
         self._waiting.append((connection, answer))
         if not self._scheduled:
             self.schedule()
 
-    def answer_when_synced(self, connection: Connection, answer: Command) -> None:
+    def answer_when_synced(self, connection: Connection, answer: Answer) -> None:
         """The answer promises that the message is on disk; only with `sync_flush`."""
         self._patient.append((connection, answer))
         self.schedule()
@@ -138,7 +140,8 @@ class Acks:
         """With FLUSH_DISK_TIMEOUT clients still read where the message went, so its fields stay."""
         ext_kept = code == ResponseCode.FLUSH_DISK_TIMEOUT
         for connection, answer in waiting:
-            connection.send(answer.reply(code, ext=answer.ext if ext_kept else None, remark=remark))
+            command = answer if isinstance(answer, Command) else answer.as_command()
+            connection.send(command.reply(code, ext=command.fields() if ext_kept else None, remark=remark))
 
 
 def _settle(stored: Stored | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
@@ -122,11 +121,6 @@ class Broker:
         await self.server.listen(config.bind_address, config.listen_port - VIP_PORT_DISTANCE)
         await self.registration.register_all()
         self._start_clockwork()
-        # What exists now stays: the collector need not look at it again, nor run for every few hundred
-        # requests, whose objects reference counting frees anyway.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 50, 100)
 
     def _start_clockwork(self) -> None:
         self.server.spawn(self.registration.run())

@@ -86,6 +86,9 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
     max_message_size: int = 4 * 1024 * 1024
     start_accept_send_request_time_stamp: int = 0
     reject_transaction_message: bool = False
+    transaction_time_out: int = 6000
+    transaction_check_max: int = 15
+    transaction_check_interval: Annotated[int, Meta(ge=1)] = 60_000
 
     long_polling_enable: bool = True
     short_polling_time_mills: int = 1000

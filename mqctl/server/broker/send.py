@@ -11,30 +11,37 @@ from typing import Final, NoReturn
 from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting.bodies import TopicConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
-from mqctl.remoting.command import ONEWAY_FLAG, Command
+from mqctl.remoting.command import JSON, ONEWAY_FLAG, Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.headers import SendMessageHeader, long_send_header
 from mqctl.remoting.message import decode_batch
-from mqctl.server.broker.acks import Acks
+from mqctl.remoting.sendreply import SendReply, reply_template
+from mqctl.server.broker.acks import Acks, Answer
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, RETRY_PREFIX, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store import record
+from mqctl.store.index import keys_among
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import (
     CLUSTER,
     DELAY,
     TAGS,
+    TRAN_MSG,
     UNIQ_KEY,
     WAIT,
     drop_property,
     get_property,
     join_properties,
     join_texts,
+    parse_properties,
 )
 from mqctl.store.store import MessageStore, NewMessage
 
-TAGS_MARK: Final = TAGS.encode() + b"\x01"
+# With one of these a detour may want the message: it is delayed, or part of a transaction.
+SPECIAL: Final = frozenset(
+    {DELAY, TRAN_MSG, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DEL_UNIQKEY"}
+)
 
 # Where a message goes that may not simply go into its topic. Gets the message and its properties as text, returns
 # it as it came or aimed elsewhere. Raises RequestFailed.
@@ -55,9 +62,11 @@ class Sending:
         self._store = store
         self._acks = acks
         self._spawn = spawn
-        self._creating: dict[str, asyncio.Future[None]] = {}
+        self._creating = topics.creating
         self._own_properties = join_properties({CLUSTER: config.broker_cluster_name}).encode()
         self._msg_id_prefix = store.store_host.hex().upper()
+        self._own_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        self._template = reply_template(self._msg_id_prefix, self._own_ext)
         self.detours: list[Detour] = []
 
     def handlers(self) -> HandlerTable:
@@ -84,20 +93,19 @@ class Sending:
         if born_host is None:
             born_host = connection.attachment = record.pack_host(*connection.peer)
         if header.batch:
-            ext = self._put_batch(request.body, header, queue_id, born_host)
+            answer = self._put_batch(request, header, queue_id, born_host)
         else:
-            ext = self._put_one(request.body, header, queue_id, born_host)
+            answer = self._put_one(request, header, queue_id, born_host)
         if request.flag & ONEWAY_FLAG:
             self._acks.schedule()
         elif self._acks.sync_flush and get_property(header.properties, WAIT) != "false":
-            self._acks.answer_when_synced(connection, request.reply(ext=ext))
+            self._acks.answer_when_synced(connection, answer)
         else:
-            self._acks.answer_when_written(connection, request.reply(ext=ext))
+            self._acks.answer_when_written(connection, answer)
         return None
 
     async def _create_and_send(self, connection: Connection, request: Command, header: SendMessageHeader) -> None:
-        """The first messages of a topic wait until the topic is on disk: after a crash they would otherwise be
-        in the log and yet belong to a topic that nobody knows."""
+        """The first messages of a topic wait until the topic is on disk."""
         try:
             await asyncio.shield(self._creating.get(header.topic) or self._create(header))
             answer = self.on_send(connection, request, header)
@@ -115,15 +123,7 @@ class Sending:
                 f"the topic {header.topic!r} does not exist; create it with 'mqctl topic update {header.topic}', "
                 "or let the broker do so with autoCreateTopicEnable",
             )
-        self._creating[header.topic] = saved
-        saved.add_done_callback(lambda saved: self._created(header.topic, saved))
         return saved
-
-    def _created(self, name: str, saved: asyncio.Future[None]) -> None:
-        self._creating.pop(name, None)
-        topic = self._topics.get(name)
-        if topic is not None and (saved.cancelled() or saved.exception() is not None):
-            self._topics.forget(topic)
 
     # -- checks -------------------------------------------------------------------------------------
 
@@ -169,22 +169,26 @@ class Sending:
 
     # -- storing ------------------------------------------------------------------------------------
 
-    def _put_one(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
-        # WAIT is an instruction for this broker, not a part of the message.
-        text = join_texts(drop_property(header.properties, WAIT).encode(), self._own_properties)
-        tags = get_property(header.properties, TAGS)
-        message = self._message(header, queue_id, body, text, tags, header.flag, born_host)
-        if _is_special(header):
+    def _put_one(self, request: Command, header: SendMessageHeader, queue_id: int, born_host: bytes) -> Answer:
+        text = header.properties
+        found = parse_properties(text)
+        if WAIT in found:  # an instruction for this broker, not a part of the message
+            text = drop_property(text, WAIT)
+        properties = join_texts(text.encode(), self._own_properties)
+        message = self._message(header, queue_id, request.body, properties, found, header.flag, born_host)
+        if not SPECIAL.isdisjoint(found) or header.topic.startswith(RETRY_PREFIX):
             for detour in self.detours:
                 message = detour(message, message.properties.decode(errors="replace"))
         try:
             appended = self._store.put(message)
         except StoreError as error:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, error.message) from None
-        return self._ext(f"{self._msg_id_prefix}{appended.phys_offset:016X}", queue_id, appended.queue_offset)
+        reply = SendReply(self._template, appended.phys_offset, queue_id, appended.queue_offset, request.opaque)
+        return reply if request.codec == JSON else request.reply(ext=reply.as_command().fields())
 
-    def _put_batch(self, body: bytes, header: SendMessageHeader, queue_id: int, born_host: bytes) -> dict[str, str]:
+    def _put_batch(self, request: Command, header: SendMessageHeader, queue_id: int, born_host: bytes) -> Answer:
         """Each message keeps its own properties as they are and gets the batch's behind them."""
+        body = request.body
         if len(body) > self._config.max_message_size:
             self._refuse_sizes(body, b"")
         if header.sys_flag & record.SYS_TRANSACTION_MASK:
@@ -194,9 +198,9 @@ class Sending:
         shared = self._batch_properties(header)
         messages = []
         for item in decode_batch(body):
-            text = join_texts(item.properties, shared)
-            tags = _tags(item.properties)
-            messages.append(self._message(header, queue_id, item.body, text, tags, item.flag, born_host))
+            properties = join_texts(item.properties, shared)
+            found = parse_properties(item.properties.decode(errors="replace"))
+            messages.append(self._message(header, queue_id, item.body, properties, found, item.flag, born_host))
         if not messages:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
         try:
@@ -204,7 +208,8 @@ class Sending:
         except StoreError as error:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, error.message) from None
         ids = ",".join([f"{self._msg_id_prefix}{item.phys_offset:016X}" for item in appended])
-        return self._ext(ids, queue_id, appended[0].queue_offset)
+        where = {"msgId": ids, "queueId": str(queue_id), "queueOffset": str(appended[0].queue_offset)}
+        return request.reply(ext={**where, **self._own_ext})
 
     def _batch_properties(self, header: SendMessageHeader) -> bytes:
         """5.x clients put a UNIQ_KEY of the batch itself here: it must not replace the messages' own."""
@@ -216,12 +221,14 @@ class Sending:
         queue_id: int,
         body: bytes,
         properties: bytes,
-        tags: str | None,
+        found: dict[str, str],
         flag: int,
         born_host: bytes,
     ) -> NewMessage:
+        """`found` is what the sender's properties say; `properties` is the text that will be stored."""
         if len(body) > self._config.max_message_size or len(properties) > record.MAX_PROPERTIES:
             self._refuse_sizes(body, properties)
+        tags = found.get(TAGS)
         return NewMessage(
             header.topic,
             queue_id,
@@ -233,24 +240,6 @@ class Sending:
             header.born_timestamp,
             born_host,
             header.reconsume_times,
+            0,
+            keys_among(found),
         )
-
-    def _ext(self, msg_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
-        return {
-            "msgId": msg_id,
-            "queueId": str(queue_id),
-            "queueOffset": str(queue_offset),
-            "MSG_REGION": self._config.region_id,
-            "TRACE_ON": "true" if self._config.trace_on else "false",
-        }
-
-
-def _is_special(header: SendMessageHeader) -> bool:
-    """Whether a detour may want the message: it is delayed, part of a transaction, or comes back from a consumer."""
-    text = header.properties
-    return "DELAY\x01" in text or "TIMER_" in text or "TRAN_MSG\x01" in text or header.topic.startswith(RETRY_PREFIX)
-
-
-def _tags(properties: bytes) -> str | None:
-    """The tag in an encoded text. Most texts have none, and looking is cheaper than decoding."""
-    return get_property(properties.decode(errors="replace"), TAGS) if TAGS_MARK in properties else None

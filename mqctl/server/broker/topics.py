@@ -79,6 +79,7 @@ class Topics:
         self.data_version = DataVersion(counter=0, timestamp=self._now())
         self._file = ConfigFile(config.root / "config" / "topics.json", self._encode)
         self.on_change: Callable[[list[TopicConfig]], object] = lambda topics: None
+        self.creating: dict[str, asyncio.Future[None]] = {}
         self._system = self._system_topics()
         self.was_stored = False
 
@@ -134,11 +135,6 @@ class Topics:
     def is_known(self, topic: str) -> bool:
         return topic in self._table or self.is_system(topic)
 
-    def forget(self, topic: TopicConfig) -> None:
-        """Undoes a creation that did not reach the disk."""
-        if self._table.get(topic.topic_name) is topic:
-            del self._table[topic.topic_name]
-
     def all(self) -> Mapping[str, TopicConfig]:
         return self._table
 
@@ -170,6 +166,20 @@ class Topics:
         self.on_change(topics)
         return self._file.save_soon()
 
+    def create(self, topic: TopicConfig) -> asyncio.Future[None]:
+        """A new topic, listed in `creating` until it is on disk, and forgotten if the disk refuses. Messages wait
+        for that: after a crash they would otherwise be in the log and yet belong to a topic that nobody knows."""
+        saved = self.put(topic)
+        self.creating[topic.topic_name] = saved
+        saved.add_done_callback(lambda saved: self._created(topic, saved))
+        return saved
+
+    def _created(self, topic: TopicConfig, saved: asyncio.Future[None]) -> None:
+        self.creating.pop(topic.topic_name, None)
+        refused = saved.cancelled() or saved.exception() is not None
+        if refused and self._table.get(topic.topic_name) is topic:
+            del self._table[topic.topic_name]
+
     def create_on_send(self, topic: str, default_topic: str, queue_nums: int) -> asyncio.Future[None] | None:
         """A producer sent to a topic that does not exist: made after the default topic's pattern if that
         one allows it. None if it may not be made."""
@@ -178,9 +188,9 @@ class Topics:
             pattern = None  # it may still be in topics.json from the time when creation was on
         if pattern is not None and pattern.perm & PERM_INHERIT:
             queues = max(1, min(queue_nums, pattern.write_queue_nums))
-            return self.put(topic_config(topic, queues, pattern.perm & ~PERM_INHERIT))
-        if topic.startswith(RETRY_PREFIX):
-            return self.put(topic_config(topic, 1))
+            return self.create(topic_config(topic, queues, pattern.perm & ~PERM_INHERIT))
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            return self.create(topic_config(topic, 1))
         return None
 
     def ensure(self, topic: str, queues: int) -> TopicConfig:
@@ -188,7 +198,7 @@ class Topics:
         found = self._table.get(topic)
         if found is None:
             found = topic_config(topic, queues)
-            self.put(found)
+            self.create(found)
         return found
 
     def set_order_topics(self, ordered: Mapping[str, str]) -> None:

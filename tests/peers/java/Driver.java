@@ -22,6 +22,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -34,6 +35,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.IntConsumer;
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -41,6 +43,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMachineRoomNearby;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByConfig;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachineRoom;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
@@ -115,6 +123,7 @@ public final class Driver {
         ops.put("view_message", this::viewMessage);
         ops.put("query_key", this::queryKey);
         ops.put("create_topic", this::createTopic);
+        ops.put("allocate", this::allocate);
     }
 
     public static void main(String[] args) throws Exception {
@@ -747,6 +756,61 @@ public final class Driver {
         config.setOrder(request.flag("order"));
         admin(request).createAndUpdateTopicConfig(request.text("broker"), config);
         return new JsonObject();
+    }
+
+    // ---------------------------------------------------------------- rebalance
+
+    /** What each of the clients gets, in the strategy's own order. Queues and clients are taken as they are given. */
+    private JsonObject allocate(Request request) {
+        List<MessageQueue> queues = new ArrayList<>();
+        for (JsonElement element : request.json.getAsJsonArray("queues")) {
+            Request queue = new Request(element.getAsJsonObject());
+            queues.add(new MessageQueue(queue.text("topic"), queue.text("brokerName"), queue.number("queueId")));
+        }
+        List<String> clients = new ArrayList<>();
+        request.json.getAsJsonArray("clients").forEach(client -> clients.add(client.getAsString()));
+        AllocateMessageQueueStrategy strategy = strategy(request, queues);
+        JsonArray parts = new JsonArray();
+        for (String client : clients) {
+            JsonArray part = new JsonArray();
+            strategy.allocate("group", client, queues, clients).forEach(queue -> part.add(queues.indexOf(queue)));
+            parts.add(part);
+        }
+        return object("parts", parts);
+    }
+
+    private static AllocateMessageQueueStrategy strategy(Request request, List<MessageQueue> queues) {
+        switch (request.text("strategy")) {
+            case "averagely":
+                return new AllocateMessageQueueAveragely();
+            case "circle":
+                return new AllocateMessageQueueAveragelyByCircle();
+            case "consistent_hash":
+                return new AllocateMessageQueueConsistentHash(request.number("virtualNodes", 10));
+            case "by_config":
+                AllocateMessageQueueByConfig config = new AllocateMessageQueueByConfig();
+                config.setMessageQueueList(queues.subList(0, 1));
+                return config;
+            case "by_machine_room":
+                AllocateMessageQueueByMachineRoom room = new AllocateMessageQueueByMachineRoom();
+                room.setConsumeridcs(new TreeSet<>(Arrays.asList(request.text("rooms").split(","))));
+                return room;
+            case "machine_room_nearby":
+                return new AllocateMachineRoomNearby(
+                    new AllocateMessageQueueAveragely(), new AllocateMachineRoomNearby.MachineRoomResolver() {
+                        @Override
+                        public String brokerDeployIn(MessageQueue queue) {
+                            return queue.getBrokerName().substring(0, 1);
+                        }
+
+                        @Override
+                        public String consumerDeployIn(String client) {
+                            return client.substring(0, 1);
+                        }
+                    });
+            default:
+                throw new Unsupported(request.text("strategy"));
+        }
     }
 
     // ---------------------------------------------------------------- JSON

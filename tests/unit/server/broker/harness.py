@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Iterable
@@ -250,7 +249,6 @@ def broker_config(root: Path, **settings: Any) -> BrokerConfig:
 
 @contextlib.asynccontextmanager
 async def running(root: Path, **settings: Any) -> AsyncIterator[House]:
-    thresholds = gc.get_threshold()
     house = House(Broker(broker_config(root, **settings)))
     await house.broker.start()
     try:
@@ -258,9 +256,6 @@ async def running(root: Path, **settings: Any) -> AsyncIterator[House]:
     finally:
         await house.close_clients()
         await house.broker.stop()
-        # The broker tunes the collector for a process of its own.
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()
 
 
 @contextlib.asynccontextmanager

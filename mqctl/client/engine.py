@@ -1,0 +1,266 @@
+"""What every client has: connections to brokers, routes, heartbeats, and a table for what brokers ask.
+
+    Producer, consumers ─> Engine ─> Routes ─> NameServers ─┐
+                              ├──── heartbeats ─────────────┼─> ConnectionPool ─> sockets
+                              └<─── Dispatcher <────────────┘
+
+A client owns one engine and one client id, as each client object of Java's has its own MQClientInstance. There
+is one connection per broker, on which requests of all kinds are multiplexed, and the first thing a broker
+hears on it is a heartbeat: brokers know members of groups by their connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Self
+
+from mqctl.client.backoff import Backoff
+from mqctl.client.clusters import MASTER_ID
+from mqctl.client.dispatch import Dispatcher, Handler
+from mqctl.client.namesrv import NameServers
+from mqctl.client.routes import REFRESH_SECONDS, Routes
+from mqctl.errors import ConnectionFailed, MqError, RequestTimeout, ResponseError
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import ConsumerData, HeartbeatData, ProducerData
+from mqctl.remoting.codes import RequestCode, ResponseCode
+from mqctl.remoting.command import Command, header_fields
+from mqctl.remoting.connection import Connection
+from mqctl.remoting.headers import UnregisterClientHeader
+from mqctl.remoting.pool import ConnectionPool
+from mqctl.remoting.unique_id import local_ip
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 3.0
+HEARTBEAT_SECONDS: Final = 30.0
+# Leaving politely is worth this long; brokers notice the closed connection anyway.
+GOODBYE_SECONDS: Final = 1.0
+
+_INTRODUCED: Final = object()
+_numbers: Final = itertools.count()
+
+
+def new_client_id() -> str:
+    """`ip@pid#number`, as Java makes it when no instance name is set."""
+    return f"{local_ip()}@{os.getpid()}#{time.monotonic_ns() + next(_numbers)}"
+
+
+class Engine:
+    """Loop only. `start`, use, `close`; or `async with`.
+
+    Requests raise ConnectionFailed or RequestTimeout when no answer comes; none waits past its time-out.
+    """
+
+    def __init__(
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        client_id: str | None = None,
+        refresh_seconds: float = REFRESH_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self.client_id = client_id or new_client_id()
+        self._dispatcher = Dispatcher(self.spawn)
+        self._pool = ConnectionPool(self._dispatcher.dispatch)
+        self.name_servers = NameServers(self._pool, name_servers)
+        self.routes = Routes(self.name_servers.topic_route)
+        self.routes.on_change.append(lambda topic, route: self._drop_gone_brokers())
+        self._backoff = Backoff()
+        self._producers: set[str] = set()
+        self._consumers: dict[str, Callable[[], ConsumerData]] = {}
+        self._periods = (refresh_seconds, heartbeat_seconds)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._broker_addresses: set[str] = set()
+        self._closed = False
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        refresh_seconds, heartbeat_seconds = self._periods
+        self.every(refresh_seconds, self.routes.refresh_all)
+        self.every(heartbeat_seconds, self.heartbeat)
+
+    async def close(self) -> None:
+        """Says goodbye to the brokers and ends every task. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.routes.stop()
+        await self._say_goodbye()
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs a coroutine until it ends or the engine closes; an exception is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Runs `work` again and again, with so much time between; one that raises is logged and tried again."""
+        return self.spawn(_repeat(seconds, work))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a task of client %s failed", self.client_id, exc_info=error)
+
+    # -- who we are -------------------------------------------------------------------------------------
+
+    def add_producer(self, group: str) -> None:
+        """From now on heartbeats name this group."""
+        self._producers.add(group)
+
+    def add_consumer(self, group: str, data: Callable[[], ConsumerData]) -> None:
+        """From now on heartbeats hold what `data` returns at that moment."""
+        self._consumers[group] = data
+
+    async def remove_consumer(self, group: str) -> None:
+        """Tells the brokers at once, so that the others of the group take over."""
+        self._consumers.pop(group, None)
+        await self._unregister(UnregisterClientHeader(client_id=self.client_id, consumer_group=group))
+
+    def serve(self, code: int, header: type | None, handler: Handler) -> None:
+        """Handles what brokers ask under `code`; `handler` gets connection, request and typed header, and returns
+        the answer or None, or a coroutine for it."""
+        self._dispatcher.serve(code, header, handler)
+
+    async def heartbeat(self) -> None:
+        """To every broker that is known: masters, and slaves as well if there is a consumer, which may read there.
+
+        Waits for their answers. One that does not answer is logged.
+        """
+        addresses = self._wanting_heartbeats()
+        await asyncio.gather(*(self._heartbeat_at(address) for address in addresses))
+
+    def _wanting_heartbeats(self) -> list[str]:
+        if not self._producers and not self._consumers:
+            return []
+        return [
+            address
+            for addresses in self.routes.brokers.values()
+            for broker_id, address in addresses.items()
+            if broker_id == MASTER_ID or self._consumers
+        ]
+
+    async def _heartbeat_at(self, address: str) -> None:
+        try:
+            connection = await self._connection(address)
+            connection.attachment = _INTRODUCED
+            await self._introduce(connection)
+        except MqError as error:
+            log.info("heartbeat: %s", error.message)
+
+    async def _introduce(self, connection: Connection) -> None:
+        data = HeartbeatData(
+            client_id=self.client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in sorted(self._producers)],
+            consumer_data_set=[data() for data in self._consumers.values()],
+        )
+        answer = await connection.request(Command(RequestCode.HEART_BEAT, body=bodies.encode(data)), TIMEOUT_S)
+        if answer.code != ResponseCode.SUCCESS:
+            raise ResponseError(answer.code, answer.remark, connection.peer_text)
+
+    async def _say_goodbye(self) -> None:
+        groups = [UnregisterClientHeader(client_id=self.client_id, producer_group=group) for group in self._producers]
+        groups += [UnregisterClientHeader(client_id=self.client_id, consumer_group=group) for group in self._consumers]
+        await asyncio.gather(*(self._unregister(header) for header in groups))
+
+    async def _unregister(self, header: UnregisterClientHeader) -> None:
+        await asyncio.gather(*(self._unregister_at(address, header) for address in self._wanting_heartbeats()))
+
+    async def _unregister_at(self, address: str, header: UnregisterClientHeader) -> None:
+        connection = self._pool.standing(address)
+        if connection is None:
+            return  # then the broker has noticed already
+        try:
+            await connection.request(Command(RequestCode.UNREGISTER_CLIENT, ext=header_fields(header)), GOODBYE_SECONDS)
+        except MqError as error:
+            log.info("unregister: %s", error.message)
+
+    # -- asking brokers ---------------------------------------------------------------------------------
+
+    async def connect(self, address: str) -> Connection:
+        """A connection on which the broker knows us, or is being told before anything else."""
+        connection = self._pool.standing(address)
+        if connection is None:
+            connection = await self._connection(address)
+        if connection.attachment is not _INTRODUCED:
+            connection.attachment = _INTRODUCED
+            if self._producers or self._consumers:
+                self.spawn(self._introduce_soon(connection))
+                await asyncio.sleep(0)  # the heartbeat is queued first
+        return connection
+
+    async def request(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
+        """A broker's answer, whatever its code."""
+        connection = await self.connect(address)
+        begin = asyncio.get_running_loop().time()
+        try:
+            return await connection.request(command, timeout)
+        except RequestTimeout:
+            # Not a byte for so long: the peer hangs, or its machine is gone and TCP would take a quarter of an
+            # hour to say so. The next request gets a new connection.
+            if connection.last_heard < begin:
+                connection.abort()
+            raise
+
+    async def call(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
+        """A broker's answer to a request that must succeed. Raises ResponseError for any other code."""
+        answer = await self.request(address, command, timeout)
+        if answer.code != ResponseCode.SUCCESS:
+            raise ResponseError(answer.code, answer.remark, address)
+        return answer
+
+    async def oneway(self, address: str, command: Command) -> None:
+        """Returns when the command is on its way. Raises ConnectionFailed."""
+        (await self.connect(address)).oneway(command)
+
+    async def _connection(self, address: str) -> Connection:
+        if self._closed:
+            raise MqError(f"the client {self.client_id} is closed")
+        self._backoff.check(address)
+        try:
+            connection = await self._pool.connect(address)
+        except ConnectionFailed as error:
+            self._backoff.failed(address, error)
+            raise
+        self._backoff.succeeded(address)
+        return connection
+
+    async def _introduce_soon(self, connection: Connection) -> None:
+        try:
+            await self._introduce(connection)
+        except MqError as error:
+            log.info("heartbeat: %s", error.message)
+
+    def _drop_gone_brokers(self) -> None:
+        """Connections to addresses that no route names any more are closed."""
+        now = {address for addresses in self.routes.brokers.values() for address in addresses.values()}
+        for address in self._broker_addresses - now:
+            self._pool.forget(address)
+        self._broker_addresses = now
+
+
+async def _repeat(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await work()
+        except MqError as error:
+            log.warning("%s", error.message)

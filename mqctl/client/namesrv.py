@@ -1,0 +1,67 @@
+"""Name servers: several that know the same, of which one is asked until it fails."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import Body, ClusterInfo, TopicRouteData
+from mqctl.remoting.codes import RequestCode, ResponseCode
+from mqctl.remoting.command import Command
+from mqctl.remoting.pool import ConnectionPool, split_addresses
+
+B = TypeVar("B", bound=Body)
+
+TIMEOUT_S: Final = 3.0  # mqClientApiTimeout of Java's clients
+
+
+class NameServers:
+    """Loop only. Begins with a random one, so that many clients spread over all, and goes on to the next when
+    that one cannot be reached or does not answer."""
+
+    def __init__(self, pool: ConnectionPool, addresses: str | Sequence[str], *, timeout: float = TIMEOUT_S) -> None:
+        """Raises ConfigError when there is no address."""
+        self.addresses = split_addresses(addresses) if isinstance(addresses, str) else list(addresses)
+        if not self.addresses:
+            raise ConfigError("no name server is given", hint="name one as host:port, or several with ; between")
+        self._pool = pool
+        self._timeout = timeout
+        self._current = random.randrange(len(self.addresses))
+
+    async def ask(self, command: Command) -> Command:
+        """The answer of the first that gives one. Raises ResponseError if it is no success, ConnectionFailed or
+        RequestTimeout when none answers."""
+        failures: list[MqError] = []
+        for _ in self.addresses:
+            try:
+                return await self._pool.call(self.addresses[self._current], command, self._timeout)
+            except (ConnectionFailed, RequestTimeout) as error:
+                failures.append(error)
+                self._current = (self._current + 1) % len(self.addresses)
+        raise type(failures[0])("; ".join(error.message for error in failures))
+
+    async def topic_route(self, topic: str) -> TopicRouteData:
+        """Raises NotFound when no broker has the topic."""
+        # A recent version number, which Command announces, makes 4.9.7 answer in strict JSON.
+        command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
+        try:
+            return _decode(TopicRouteData, await self.ask(command))
+        except ResponseError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            raise NotFound(
+                f"the topic {topic} does not exist", hint=f"create it with `mqctl topic update {topic}`"
+            ) from None
+
+    async def cluster_info(self) -> ClusterInfo:
+        return _decode(ClusterInfo, await self.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
+
+
+def _decode(kind: type[B], answer: Command) -> B:
+    try:
+        return bodies.decode(kind, answer.body)
+    except bodies.BodyError as error:
+        raise MqError(f"a name server's answer cannot be read: {error}") from None

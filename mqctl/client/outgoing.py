@@ -1,0 +1,138 @@
+"""From a message to the request that carries it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mqctl.client.admin import AUTO_CREATE_TOPIC
+from mqctl.errors import MqError
+from mqctl.remoting import compression
+from mqctl.remoting.bodies import MessageQueue
+from mqctl.remoting.codes import RequestCode
+from mqctl.remoting.command import Command
+from mqctl.remoting.compression import Compression
+from mqctl.remoting.message import BatchError, Message, encode_batch
+from mqctl.remoting.unique_id import UniqueIdGenerator
+from mqctl.store.properties import RESERVED_NAMES, UNIQ_KEY, WAIT, format_properties
+from mqctl.store.record import SYS_TRANSACTION_PREPARED
+
+COMPRESS_OVER: Final = 4096
+MAX_MESSAGE_SIZE: Final = 4 * 1024 * 1024  # that of producers and brokers alike
+
+# How many queues a client asks for when its first message creates the topic, as Java clients do.
+NEW_TOPIC_QUEUES: Final = 4
+
+_REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+_SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """What stays the same over all attempts to send a message or a batch, its id above all."""
+
+    code: int
+    topic: str
+    msg_id: str  # of a batch: all of them, with commas between
+    body: bytes
+    flag: int
+    sys_flag: int
+    properties: str
+    order_key: str | None = None
+
+
+class Encoder:
+    """Loop only. Makes requests of one producer group."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        compress_over: int = COMPRESS_OVER,
+        kind: Compression = Compression.ZLIB,
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._group = group
+        self._compress_over = compress_over
+        self._kind = kind
+        self._max_message_size = max_message_size
+        self._clock = clock
+        self._new_id = UniqueIdGenerator()
+
+    def single(self, message: Message, order_key: str | None = None, *, half: bool = False, **own: str) -> Outgoing:
+        """`own`: properties that only RocketMQ may set, by name. Raises MqError for what no broker would take."""
+        self._check(message)
+        msg_id = self._new_id()
+        try:
+            properties = format_properties({**message.wire_properties(), **own, UNIQ_KEY: msg_id})
+        except ValueError as error:
+            raise MqError(str(error)) from None
+        body, sys_flag = message.body, SYS_TRANSACTION_PREPARED if half else 0
+        if len(body) > self._compress_over:
+            body, bits = compression.compress(body, self._kind)
+            sys_flag |= bits
+        return Outgoing(_SEND, message.topic, msg_id, body, message.flag, sys_flag, properties, order_key)
+
+    def batch(self, messages: Sequence[Message], order_key: str | None = None) -> Outgoing:
+        """All to one queue, side by side. Raises MqError where RocketMQ allows no batch of them."""
+        if not messages:
+            raise MqError("a batch needs a message")
+        first = messages[0]
+        for message in messages:
+            self._check(message)
+            if message.delay_level or message.delay_ms or message.deliver_at_ms:
+                raise MqError("messages of a batch cannot be delayed")
+            if (message.topic, message.wait_store_ok) != (first.topic, first.wait_store_ok):
+                raise MqError("messages of a batch need the same topic and the same wait_store_ok")
+        ids = [self._new_id() for _ in messages]
+        named = [
+            replace(message, properties={**message.properties, UNIQ_KEY: msg_id})
+            for message, msg_id in zip(messages, ids, strict=True)
+        ]
+        try:
+            body = encode_batch(named)
+        except (BatchError, ValueError) as error:
+            raise MqError(str(error)) from None
+        self._check_size(len(body))
+        # 5.x producers put a UNIQ_KEY of the batch here as well; 4.9.7 brokers would give it to every message.
+        properties = format_properties({WAIT: "true" if first.wait_store_ok else "false"})
+        return Outgoing(_SEND_BATCH, first.topic, ",".join(ids), body, 0, 0, properties, order_key)
+
+    def reply(self, topic: str, body: bytes, properties: dict[str, str]) -> Outgoing:
+        """The answer to a request that came as a message; brokers push it to the one who asked."""
+        msg_id = self._new_id()
+        self._check_size(len(body))
+        return Outgoing(_REPLY, topic, msg_id, body, 0, 0, format_properties({**properties, UNIQ_KEY: msg_id}))
+
+    def request(self, outgoing: Outgoing, queue: MessageQueue) -> Command:
+        fields = {
+            "a": self._group,
+            "b": outgoing.topic,
+            "c": AUTO_CREATE_TOPIC,
+            "d": str(NEW_TOPIC_QUEUES),
+            "e": str(queue.queue_id),
+            "f": str(outgoing.sys_flag),
+            "g": str(int(self._clock() * 1000)),
+            "h": str(outgoing.flag),
+            "i": outgoing.properties,
+            "j": "0",
+            "k": "false",
+            "m": "true" if outgoing.code == _SEND_BATCH else "false",
+            "n": queue.broker_name,
+        }
+        return Command(outgoing.code, fields, outgoing.body)
+
+    def _check(self, message: Message) -> None:
+        if not message.topic:
+            raise MqError("a message needs a topic")
+        self._check_size(len(message.body))
+        if taken := RESERVED_NAMES.intersection(message.properties):
+            raise MqError(f"{', '.join(sorted(taken))}: this property belongs to RocketMQ; choose another name")
+
+    def _check_size(self, size_bytes: int) -> None:
+        if size_bytes > self._max_message_size:
+            raise MqError(f"a body of {size_bytes} bytes; {self._max_message_size} are allowed (max_message_size)")
