@@ -1,1 +1,60 @@
-"""The client side of the protocol."""
+"""A RocketMQ client: `from mqctl.client import Producer, Message`. For scripts: `mqctl.client.blocking`.
+
+Names are imported when first used, so that commands of `mqctl` load only what they need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mqctl.client.producer import Producer as Producer
+    from mqctl.client.results import SendResult as SendResult
+    from mqctl.client.results import SendStatus as SendStatus
+    from mqctl.client.transactions import TransactionListener as TransactionListener
+    from mqctl.client.transactions import TransactionProducer as TransactionProducer
+    from mqctl.client.transactions import TransactionResult as TransactionResult
+    from mqctl.client.transactions import TransactionState as TransactionState
+    from mqctl.errors import ConnectionFailed as ConnectionFailed
+    from mqctl.errors import MqError as MqError
+    from mqctl.errors import NoBroker as NoBroker
+    from mqctl.errors import NotFound as NotFound
+    from mqctl.errors import RequestTimeout as RequestTimeout
+    from mqctl.errors import ResponseError as ResponseError
+    from mqctl.errors import RetriableResponse as RetriableResponse
+    from mqctl.errors import SpoolFull as SpoolFull
+    from mqctl.remoting.bodies import MessageQueue as MessageQueue
+    from mqctl.remoting.compression import Compression as Compression
+    from mqctl.remoting.message import Message as Message
+    from mqctl.remoting.message import ReceivedMessage as ReceivedMessage
+
+_NAMES: Final = {
+    "Producer": "mqctl.client.producer",
+    "SendResult": "mqctl.client.results",
+    "SendStatus": "mqctl.client.results",
+    "TransactionListener": "mqctl.client.transactions",
+    "TransactionProducer": "mqctl.client.transactions",
+    "TransactionResult": "mqctl.client.transactions",
+    "TransactionState": "mqctl.client.transactions",
+    "ConnectionFailed": "mqctl.errors",
+    "MqError": "mqctl.errors",
+    "NoBroker": "mqctl.errors",
+    "NotFound": "mqctl.errors",
+    "RequestTimeout": "mqctl.errors",
+    "ResponseError": "mqctl.errors",
+    "RetriableResponse": "mqctl.errors",
+    "SpoolFull": "mqctl.errors",
+    "MessageQueue": "mqctl.remoting.bodies",
+    "Compression": "mqctl.remoting.compression",
+    "Message": "mqctl.remoting.message",
+    "ReceivedMessage": "mqctl.remoting.message",
+}
+
+__all__ = list(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__} has no {name}")
+    return getattr(import_module(_NAMES[name]), name)

@@ -210,13 +210,12 @@ class Engine:
     async def request(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
         """A broker's answer, whatever its code."""
         connection = await self.connect(address)
-        begin = asyncio.get_running_loop().time()
         try:
             return await connection.request(command, timeout)
         except RequestTimeout:
             # Not a byte for so long: the peer hangs, or its machine is gone and TCP would take a quarter of an
             # hour to say so. The next request gets a new connection.
-            if connection.last_heard < begin:
+            if connection.last_heard < asyncio.get_running_loop().time() - timeout:
                 connection.abort()
             raise
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from mqctl.client.admin import AUTO_CREATE_TOPIC
@@ -24,6 +25,8 @@ MAX_MESSAGE_SIZE: Final = 4 * 1024 * 1024  # that of producers and brokers alike
 
 # How many queues a client asks for when its first message creates the topic, as Java clients do.
 NEW_TOPIC_QUEUES: Final = 4
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 _REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -63,8 +66,10 @@ class Encoder:
         self._clock = clock
         self._new_id = UniqueIdGenerator()
 
-    def single(self, message: Message, order_key: str | None = None, *, half: bool = False, **own: str) -> Outgoing:
-        """`own`: properties that only RocketMQ may set, by name. Raises MqError for what no broker would take."""
+    def single(
+        self, message: Message, order_key: str | None = None, *, half: bool = False, own: Mapping[str, str] = NOTHING
+    ) -> Outgoing:
+        """`own`: properties that only RocketMQ itself may set. Raises MqError for what no broker would take."""
         self._check(message)
         msg_id = self._new_id()
         try:

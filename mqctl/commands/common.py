@@ -124,6 +124,10 @@ def _only_namesrv(namesrv: NamesrvOption = None) -> None:
     """The same for commands that print nothing but a line, such as those that run a server."""
 
 
+def _only_output(output: OutputOption = None) -> None:
+    """The same for commands that ask nobody."""
+
+
 def _parameters(declared_by: Any) -> list[Any]:
     # Rebuilt for every command: a parameter object belongs to one.
     return list(get_params_convertors_ctx_param_name_from_function(declared_by)[0])
@@ -141,6 +145,20 @@ class AdminGroup(TyperGroup):
 
     def __init__(self, *, params: list[Any] | None = None, **attrs: Any) -> None:
         super().__init__(params=[*(params or ()), *_parameters(_everywhere)], **attrs)
+
+
+class LocalCommand(TyperCommand):
+    """A command that looks at files of this machine."""
+
+    def __init__(self, name: str | None, *, params: list[Any] | None = None, **attrs: Any) -> None:
+        super().__init__(name, params=[*(params or ()), *_parameters(_only_output)], **attrs)
+
+
+class LocalGroup(TyperGroup):
+    """A noun with such commands."""
+
+    def __init__(self, *, params: list[Any] | None = None, **attrs: Any) -> None:
+        super().__init__(params=[*(params or ()), *_parameters(_only_output)], **attrs)
 
 
 class ServerGroup(TyperGroup):

@@ -16,7 +16,7 @@ from lark import Lark, Token, Transformer, v_args
 
 from mqctl.filter import terms
 from mqctl.filter.java import INT_MAX, LONG_MAX, Int, Long
-from mqctl.filter.terms import Condition, Literal, Misfit, Negated, Property, Term
+from mqctl.filter.terms import Condition, Literal, Misfit, Property, Term
 
 _GRAMMAR: Final = r"""
 start: disjunction
@@ -78,7 +78,7 @@ FALSE.1: /FALSE(?![\w$])/i
 NAME: /(?!(NOT|AND|OR|BETWEEN|IN|IS|NULL|TRUE|FALSE)(?![\w$]))[a-z_$][\w$]*/i
 
 FLOATING.1: /\d+\.\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|\d+e[+-]?\d+/i
-DECIMAL: /0|[1-9]\d*l?/i
+DECIMAL: /(0|[1-9]\d*)l?/i
 STRING: /'(''|[^'])*'/
 
 BLANK: /[ \t\n\r\f]+/

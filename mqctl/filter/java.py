@@ -34,9 +34,7 @@ LONG_MAX: Final = 2**63 - 1
 # Integer.valueOf takes the decimal digits of any script, as long as one UTF-16 unit holds them.
 _INTEGER: Final = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
 _DECIMAL_DOUBLE: Final = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
-_HEX_DOUBLE: Final = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
-)
+_HEX_DOUBLE: Final = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _NAMED_DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity)")
 _BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim takes away
 

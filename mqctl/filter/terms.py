@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from mqctl.filter.java import Int, Long, Number, Value, compare, negative, to_double
 
@@ -154,9 +154,8 @@ def equal(left: Term, right: Term) -> Condition:
     for term in (left, right):
         if isinstance(term, Literal) and term.value is None:
             raise Misfit("nothing equals NULL; write IS NULL", term.position)
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        if isinstance(left.value, bool) and not isinstance(right.value, bool):
-            raise Misfit("a boolean cannot be compared with this", right.position)
+    if _is_boolean(left) and isinstance(right, Literal) and not _is_boolean(right):
+        raise Misfit("a boolean cannot be compared with this", right.position)
     return _equal(left, right)
 
 
@@ -203,7 +202,7 @@ def less_or_equal(left: Term, right: Term) -> Condition:
 
 def _ordered(left: Term, right: Term, wanted: Callable[[int], bool]) -> Condition:
     for term in (left, right):
-        if isinstance(term, Condition) or isinstance(term, Literal) and not _is_number(term.value):
+        if isinstance(term, Condition) or (isinstance(term, Literal) and not _is_number(term.value)):
             raise Misfit("only numbers and properties can be compared by > >= < <= and BETWEEN", term.position)
     left_value, right_value = _value(left), _value(right)
 
@@ -220,14 +219,19 @@ def _ordered(left: Term, right: Term, wanted: Callable[[int], bool]) -> Conditio
 
 def between(term: Term, low: Term, high: Term) -> Condition:
     found = all_of((greater_or_equal(term, low), less_or_equal(term, high)))
-    if isinstance(low, Literal) and isinstance(high, Literal):
-        if compare(cast(Number, high.value), cast(Number, low.value)) < 0:
-            raise Misfit("the second value of BETWEEN is less than the first", high.position)
+    match low, high:
+        case Literal(Int() | Long() | float() as least), Literal(Int() | Long() | float() as most):
+            if compare(most, least) < 0:
+                raise Misfit("the second value of BETWEEN is less than the first", high.position)
     return found
 
 
 def not_between(term: Term, low: Term, high: Term) -> Condition:
     return any_of((less(term, low), greater(term, high)))
+
+
+def _is_boolean(term: Term) -> bool:
+    return isinstance(term, Literal) and isinstance(term.value, bool)
 
 
 def _is_number(value: Value | None) -> bool:

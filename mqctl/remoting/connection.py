@@ -203,16 +203,20 @@ class Connection(asyncio.Protocol):
         command.opaque = opaque = self._new_opaque()
         future: asyncio.Future[Command] = self._loop.create_future()
         self._waiting[opaque] = future
+        # A timer of our own: asyncio.timeout would take longer than the encoding of most commands.
+        timer = self._loop.call_later(timeout, self._expire, future, command.code, timeout)
         try:
             self.send(command)
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            raise RequestTimeout(
-                f"{self.peer_text} did not answer {request_name(command.code)} within {timeout:g} s"
-            ) from None
+            return await future
         finally:
+            timer.cancel()
             self._waiting.pop(opaque, None)
+
+    def _expire(self, future: asyncio.Future[Command], code: int, timeout: float) -> None:
+        if not future.done():
+            future.set_exception(
+                RequestTimeout(f"{self.peer_text} did not answer {request_name(code)} within {timeout:g} s")
+            )
 
     def _new_opaque(self) -> int:
         self._next_opaque = (self._next_opaque + 1) & OPAQUE_MASK

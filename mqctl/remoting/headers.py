@@ -83,6 +83,15 @@ class PullMessageHeader(Struct, rename="camel", gc=False):
     max_msg_bytes: Int32 | None = None
 
 
+class SendBackHeader(Struct, rename="camel"):
+    """CONSUMER_SEND_MSG_BACK. `offset` is the message's place in the commit log."""
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    max_reconsume_times: Int32 | None = None
+
+
 class TopicQueueHeader(Struct, rename="camel"):
     """GET_MAX_OFFSET, GET_MIN_OFFSET, GET_EARLIEST_MSG_STORETIME."""
 
@@ -157,8 +166,13 @@ class EndTransactionHeader(Struct, rename="camel"):
     tran_state_table_offset: Int64  # the half message's place in its queue
     commit_log_offset: Int64  # and in the log
     commit_or_rollback: Int32
-    from_transaction_check: bool = False
 
 
 class ResumeCheckHalfMessageHeader(Struct, rename="camel"):
     msg_id: str
+
+
+class RecallMessageHeader(Struct, rename="camel"):
+    topic: str
+    recall_handle: str
+    producer_group: str = ""

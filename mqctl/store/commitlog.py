@@ -7,6 +7,7 @@ acknowledged or read; if writing fails the places are given back, as if nothing 
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from mqctl.errors import StoreError
 from mqctl.store import record
 from mqctl.store.files import FileHandles, Segments
 from mqctl.store.smallfiles import sync_directory
+
+log = logging.getLogger(__name__)
 
 REWRITE_CHUNK: Final = 1024 * 1024
 
@@ -56,6 +59,7 @@ class CommitLog:
         self._file_end = 0
         self._runs: list[tuple[int, list[bytes]]] = []
         self._refused_end = 0
+        self._uncut: Path | None = None
 
     @property
     def begin(self) -> int:
@@ -70,9 +74,14 @@ class CommitLog:
 
     def cut(self, end: int, aside: Path) -> None:
         """Ends the log at `end` for good. Whatever lies behind it is kept in the folder `aside`: left in
-        place, the remains of old records could one day be taken for the continuation of new ones."""
-        self.segments.cut(end, aside)
+        place, the remains of old records could one day be taken for the continuation of new ones. While the disk
+        has no room for that the log can be read, and writes are refused."""
         self.open_at(end)
+        try:
+            self.segments.cut(end, aside)
+        except StoreError as error:
+            log.error("%s; no messages are taken before that is done", error)
+            self._uncut = aside
 
     def place(self, size: int) -> int:
         """The offset where a record of `size` bytes will go. Rolls over to the next file if it must."""
@@ -102,7 +111,8 @@ class CommitLog:
         runs, self._runs = self._runs, []
         written = self.next_offset
         try:
-            self._clear_refused()
+            if self._uncut is not None or self._refused_end:
+                self._clear_remains()
             for offset, pieces in runs:
                 if pieces:
                     self.segments.write(offset, pieces[0] if len(pieces) == 1 else b"".join(pieces))
@@ -113,16 +123,14 @@ class CommitLog:
         grown, self.end = written - self.end, written
         return grown
 
-    def _clear_refused(self) -> None:
+    def _clear_remains(self) -> None:
         """A write that failed may have brought whole records to the disk. Nobody was told that they are
-        stored, so they must be gone before anything new leads a recovery up to them."""
-        position = self.end
-        while position < self._refused_end:
-            start = self.segments.start_of(position)
-            stop = min(self._refused_end, start + self.segments.file_size)
-            if self.segments.has(start):
-                self.segments.write(position, bytes(stop - position))
-            position = stop
+        stored, so they must be gone before anything new leads a recovery up to them. So must what a recovery
+        found behind the end."""
+        if self._uncut is not None:
+            self.segments.cut(self.end, self._uncut)
+            self._uncut = None
+        self.segments.erase(self.end, self._refused_end)
         self._refused_end = 0
 
     # -- syncing ------------------------------------------------------------------------------------
@@ -143,6 +151,15 @@ class CommitLog:
     def synced(self, unsynced: Unsynced) -> None:
         self.flushed = max(self.flushed, unsynced.end)
         self._synced_files = unsynced.created
+
+    def sync(self) -> None:
+        """Brings all that is written to the disk. Raises StoreError."""
+        unsynced = self.unsynced()
+        try:
+            unsynced.sync()
+        except OSError as error:
+            raise StoreError(f"cannot sync {self.segments.directory}: {error.strerror}") from error
+        self.synced(unsynced)
 
     def prepare_next_file(self) -> None:
         """Creates the file after the current one, so that no send waits for it. Any thread may call this

@@ -87,26 +87,35 @@ class ConsumeQueue:
 
     def truncate(self, max_offset: int) -> None:
         """Forgets entries from `max_offset` on, in memory and on disk."""
-        self.flush()
-        for start in [s for s in self._segments.starts if s >= max_offset * ENTRY_SIZE and s > self._segments.begin]:
-            self._segments.remove(start)
-        if self._segments.starts and max_offset < self.max_offset:
-            # Zeros mark the end for whoever reads the file next.
-            begin, stop = max_offset * ENTRY_SIZE, min(self.max_offset * ENTRY_SIZE, self._segments.end)
-            if begin < stop:
-                self._segments.write(begin, bytes(stop - begin))
-        self._set_end(max_offset)
+        self._forget_tail(max_offset)
+        position, segments = max_offset * ENTRY_SIZE, self._segments
+        for start in [start for start in segments.starts if start > position or start == position > segments.begin]:
+            segments.remove(start)
+        segments.erase(position, segments.end)  # zeros mark the end for whoever reads the file next
+        self._set_max(max_offset)
         self.min_offset = min(self.min_offset, max_offset)
+
+    def _forget_tail(self, max_offset: int) -> None:
+        del self._tail[max(0, max_offset - self._tail_start) * ENTRY_SIZE :]
+        self._tail_start = min(self._tail_start, max_offset)
+
+    def keep_before(self, log_offset: int) -> None:
+        """Forgets the entries in the files for records at or behind `log_offset`, and holes. Those before it are
+        known to be whole; what follows them may be anything that a crash leaves."""
+        files_end = self._segments.end // ENTRY_SIZE
+        self._set_end(files_end)
+        begin = self._segments.begin // ENTRY_SIZE
+        self.truncate(self._first(begin, files_end, lambda entry: entry[0] >= log_offset or entry[1] <= 0))
 
     def start_at(self, queue_offset: int) -> None:
         """The queue begins anew at a later offset, since what was before it was deleted with the log. Entries
         before it in the same file are marked as Java marks them."""
         self.destroy()
         file_entries = self._segments.file_size // ENTRY_SIZE
-        first = queue_offset - queue_offset % file_entries
-        self._segments.write(first * ENTRY_SIZE, FILLER * (queue_offset - first))
+        self._tail_start = queue_offset - queue_offset % file_entries
+        self._tail += FILLER * (queue_offset - self._tail_start)
         self.min_offset = queue_offset
-        self._set_end(queue_offset)
+        self._set_max(queue_offset)
 
     def skip_to(self, queue_offset: int, phys_offset: int) -> None:
         """Marks the entries up to `queue_offset` as lost, keeping those that are there. The place of the next

@@ -14,11 +14,17 @@ from typing import Final, NamedTuple
 
 from mqctl.store.commitlog import CommitLog
 from mqctl.store.consumequeue import ENTRY, ConsumeQueue
+from mqctl.store.sift import PropertyFilter, sift, stretches
 from mqctl.store.store import MessageStore
 
 # A filter that matches little must not scan a whole queue in one go: at least this many entries are looked
 # at per pull, as in Apache's store (16,000 bytes of 20-byte entries).
 SCAN_ENTRIES: Final = 800
+# A filter by properties with more conditions than this looks at fewer messages in one go.
+CHEAP_CONDITIONS: Final = 16
+
+# What a pull is after: tags, by their hashes; whatever a filter lets through; None for all.
+Wanted = Set[int] | PropertyFilter | None
 
 
 class FetchStatus(Enum):
@@ -71,25 +77,30 @@ def fetch(
     queue_id: int,
     queue_offset: int,
     limits: Limits,
-    tag_codes: Set[int] | None = None,
+    wanted: Wanted = None,
 ) -> Fetched:
-    """`tag_codes` are the hashes of the tags wanted, None for all. Never raises for any offset."""
+    """Never raises for any offset."""
     queue = store.queues.get((topic, queue_id))
     if queue is None:
         return Fetched(FetchStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
     wrong = _offset_status(queue, queue_offset)
     if wrong is not None:
         return Fetched(*wrong, queue.min_offset, queue.max_offset)
-    entries = _entries(queue, queue_offset, limits, tag_codes)
+    entries = _entries(queue, queue_offset, limits, wanted)
     if not entries:
         following = queue.next_file_offset(queue_offset)
         return Fetched(FetchStatus.OFFSET_FOUND_NULL, following, queue.min_offset, queue.max_offset)
-    runs, scanned = _select(entries, limits, tag_codes)
-    pieces, found = _read(store.log, runs)
+    if wanted is None or isinstance(wanted, Set):
+        runs, scanned = _select(entries, limits, wanted)
+        pieces, found = _read(store.log, runs)
+        was_removed = bool(runs) and not pieces
+    else:
+        pieces, scanned, was_removed = sift(store.log, entries, limits.messages, limits.size_bytes, wanted)
+        found = len(pieces)
     if pieces:
         status = FetchStatus.FOUND
     else:
-        status = FetchStatus.MESSAGE_WAS_REMOVING if runs else FetchStatus.NO_MATCHED_MESSAGE
+        status = FetchStatus.MESSAGE_WAS_REMOVING if was_removed else FetchStatus.NO_MATCHED_MESSAGE
     records = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     return Fetched(status, queue_offset + scanned, queue.min_offset, queue.max_offset, found, records)
 
@@ -100,18 +111,22 @@ def places(
     queue_id: int,
     queue_offset: int,
     limits: Limits,
-    tag_codes: Set[int] | None = None,
+    wanted: Wanted = None,
 ) -> list[Place]:
     """Where a fetch with the same arguments would read in the log, for `read_ahead`."""
     queue = store.queues.get((topic, queue_id))
     if queue is None or _offset_status(queue, queue_offset) is not None:
         return []
-    runs, _ = _select(_entries(queue, queue_offset, limits, tag_codes), limits, tag_codes)
+    entries = _entries(queue, queue_offset, limits, wanted)
+    if wanted is None or isinstance(wanted, Set):
+        spans = [(run.start, run.end - run.start) for run in _select(entries, limits, wanted)[0]]
+    else:
+        spans = [(stretch.start, sum(stretch.sizes)) for stretch in stretches(entries)]
     segments = store.log.segments
     return [
-        Place(segments.path(start), run.start - start, run.end - run.start)
-        for run in runs
-        if segments.has(start := segments.start_of(run.start))
+        Place(segments.path(start), phys_offset - start, size)
+        for phys_offset, size in spans
+        if segments.has(start := segments.start_of(phys_offset))
     ]
 
 
@@ -140,9 +155,15 @@ def _offset_status(queue: ConsumeQueue, queue_offset: int) -> tuple[FetchStatus,
     return None
 
 
-def _entries(queue: ConsumeQueue, queue_offset: int, limits: Limits, tag_codes: Set[int] | None) -> bytes:
+def _entries(queue: ConsumeQueue, queue_offset: int, limits: Limits, wanted: Wanted) -> bytes:
     """As many as may be returned; with a filter as many as may be looked at."""
-    return queue.read(queue_offset, limits.messages if tag_codes is None else max(SCAN_ENTRIES, limits.messages))
+    if wanted is None:
+        count = limits.messages
+    elif isinstance(wanted, Set):
+        count = max(SCAN_ENTRIES, limits.messages)
+    else:
+        count = max(1, SCAN_ENTRIES * CHEAP_CONDITIONS // max(CHEAP_CONDITIONS, wanted.size))
+    return queue.read(queue_offset, count)
 
 
 def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None) -> tuple[list[_Run], int]:

@@ -14,16 +14,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mqctl.errors import StoreError
+from mqctl.store.checkpoint import IndexPosition
 from mqctl.store.indexfile import NAME_DIGITS, DamagedIndex, Geometry, Header, IndexFile, matching_offsets
 from mqctl.store.indexrepair import repair
-from mqctl.store.indextail import Tail
-from mqctl.store.keyhash import key_hash, key_hashes
+from mqctl.store.javahash import java_hash
 from mqctl.store.properties import KEY_SEPARATOR, KEYS, UNIQ_KEY, parse_properties
+from mqctl.store.smallfiles import sync_directory
+
+if TYPE_CHECKING:
+    from mqctl.store.indextail import Tail
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +63,12 @@ def keys_among(properties: Mapping[str, str]) -> list[str]:
     return found
 
 
+def key_hash(topic: str, key: str) -> int:
+    """What a key is filed under: `keyhash` has the same for many."""
+    value = abs(java_hash.__wrapped__(f"{topic}#{key}"))
+    return 0 if value == 1 << 31 else value
+
+
 def _accept(phys_offset: int) -> bool:
     return True
 
@@ -79,7 +91,7 @@ class KeyIndex:
         self._tail_keys = tail_keys
         self._clock = clock
         self._files: list[IndexFile] = []
-        self._pending: list[tuple[str, str, int, int]] = []
+        self._pending: list[tuple[int, int, str, Sequence[str]]] = []  # as `add` gets them
         self._tail: Tail | None = None
         self._merging: Iterator[int] | None = None
         self._newest_offset = 0
@@ -88,15 +100,17 @@ class KeyIndex:
 
     # -- life ---------------------------------------------------------------------------------------
 
-    def open(self, *, was_clean: bool = True, flushed_timestamp: int = 0) -> None:
-        """Loads the files that are there. `flushed_timestamp` comes from the checkpoint; after an unclean
-        stop the files that end later are checked entry by entry. Raises StoreError when the disk fails."""
+    def open(
+        self, *, was_clean: bool = True, flushed_timestamp: int = 0, position: IndexPosition | None = None
+    ) -> None:
+        """Loads the files that are there. `flushed_timestamp` and `position` come from the checkpoint; after an
+        unclean stop what lies behind them is checked entry by entry. Raises StoreError when the disk fails."""
         self.flushed_timestamp = flushed_timestamp
         try:
             for path in self._paths():
                 self._open_file(path)
             if not was_clean:
-                self._repair()
+                self._repair(position or IndexPosition(0, 0))
         except StoreError:
             self._close_files()
             raise
@@ -118,25 +132,27 @@ class KeyIndex:
         file.is_dirty = file.header.end_timestamp > self.flushed_timestamp
         self._files.append(file)
 
-    def _repair(self) -> None:
+    def _repair(self, position: IndexPosition) -> None:
         """Checks what is not known to be on disk. A file without entries becomes like new: part of an entry may
         have reached it. A cut leaves a gap that only adding again from there can fill, and for that nothing
         newer may be kept."""
         before: Header | None = None
         for file in tuple(self._files):
+            is_known = file.number < position.file or file.header.end_timestamp <= self.flushed_timestamp
+            sound = position.entries if file.number == position.file else 0
             is_empty = file.header.is_empty
             if is_empty:
                 file.write_header(Header.following(before))
-            if (is_empty or file.header.end_timestamp > self.flushed_timestamp) and self._cut(file):
+            if (is_empty or not is_known) and self._cut(file, sound=sound):
                 for newer in [other for other in self._files if other.path > file.path]:
                     self._give_up(newer, f"{file.path.name} before it was cut")
                 return
             before = file.header
 
-    def _cut(self, file: IndexFile, below: int | None = None) -> bool:
+    def _cut(self, file: IndexFile, below: int | None = None, sound: int = 0) -> bool:
         """Removes what `repair` does not keep; False if that is nothing."""
         entries = file.entry_count
-        left = repair(file, below)
+        left = repair(file, below, sound)
         if left == entries:
             return False
         log.warning("index %s: %d of %d entries cut", file.path, entries - left, entries)
@@ -164,19 +180,19 @@ class KeyIndex:
 
     # -- adding -------------------------------------------------------------------------------------
 
-    def add(self, phys_offset: int, store_timestamp: int, topic: str, keys: Iterable[str]) -> None:
+    def add(self, phys_offset: int, store_timestamp: int, topic: str, keys: Sequence[str]) -> None:
         """Takes a message's keys (`indexed_keys`), but not those of a rolled back one. Messages come in the
         order of the log; one that lies before the newest known is indexed already and passed over. The very
         newest is taken again: only some of its keys may be there. Lookups show it once all the same."""
         if phys_offset < self._newest_offset:
             return
         self._newest_offset = phys_offset
-        for key in keys:
-            self._pending.append((key, topic, phys_offset, store_timestamp))
+        if keys:
+            self._pending.append((phys_offset, store_timestamp, topic, keys))
 
     @property
     def backlog(self) -> int:
-        """How many keys wait for `drain`. Each takes some 200 bytes."""
+        """How many messages with keys wait for `drain`. Each takes some 400 bytes."""
         return len(self._pending)
 
     @property
@@ -187,6 +203,28 @@ class KeyIndex:
         if self._tail is not None:
             ends.append(self._tail.header.end_phys_offset)
         return max(ends, default=0)
+
+    @property
+    def first_unfiled_offset(self) -> int | None:
+        """The log offset of the oldest message of which a key is not in the files yet; None if there is none."""
+        if self._tail is not None and len(self._tail):
+            return self._tail.begin_phys_offset
+        return self._pending[0][0] if self._pending else None
+
+    @property
+    def position(self) -> IndexPosition:
+        """The place behind all that is in the files, slots included. Good for `open` once it is flushed."""
+        if self._tail is not None:
+            return IndexPosition(self._tail.file.number, self._tail.entries_before)
+        return (
+            IndexPosition(self._files[-1].number, self._files[-1].entry_count) if self._files else IndexPosition(0, 0)
+        )
+
+    def reaches(self, position: IndexPosition | None) -> bool:
+        """Whether what was at that position is (still) there."""
+        if position is None or position.file == 0:
+            return position is not None
+        return any(file.number == position.file and file.entry_count >= position.entries for file in self._files)
 
     def drain(self, limit: int | None = None) -> bool:
         """Turns pending keys into entries and writes them when there are enough. With a limit it stops after
@@ -215,15 +253,25 @@ class KeyIndex:
 
     def _room(self) -> int:
         if self._tail is None:
-            self._tail = Tail(self._writable_file())
-        return min(self._tail.room, self._tail_keys - len(self._tail))
+            from mqctl.store.indextail import Tail  # brings numpy along, which a command has no need of
+
+            self._tail = Tail(self._writable_file(), self._tail_keys)
+        return self._tail.room
 
     def _append_some(self, count: int) -> int:
         assert self._tail is not None
-        keys, topics, phys_offsets, timestamps = zip(*self._pending[:count], strict=True)
-        self._tail.append(key_hashes(topics, keys), phys_offsets, timestamps)
-        del self._pending[:count]
-        return len(keys)
+        return self._tail.append(self._take(count))
+
+    def _take(self, count: int) -> list[tuple[int, int, str, Sequence[str]]]:
+        """Pending messages with at most that many keys. The keys of one message may belong into two files."""
+        messages = self._pending[:count]
+        whole = bisect_right(list(accumulate(len(message[3]) for message in messages)), count)
+        if whole:
+            del self._pending[:whole]
+            return messages[:whole]
+        phys_offset, timestamp, topic, keys = messages[0]
+        self._pending[0] = (phys_offset, timestamp, topic, keys[count:])
+        return [(phys_offset, timestamp, topic, keys[:count])]
 
     def _merge_some(self, merging: Iterator[int]) -> int:
         try:
@@ -292,8 +340,8 @@ class KeyIndex:
             log.warning("index: %s; what is not written is looked up in memory", error)
 
     def _candidates(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int]:
-        for pending_key, pending_topic, phys_offset, timestamp in reversed(self._pending):
-            if pending_key == key and pending_topic == topic and begin_ms <= timestamp <= end_ms:
+        for phys_offset, timestamp, pending_topic, keys in reversed(self._pending):
+            if key in keys and pending_topic == topic and begin_ms <= timestamp <= end_ms:
                 yield phys_offset
         hashed = key_hash(topic, key)
         for file in reversed(self._files):
@@ -311,7 +359,7 @@ class KeyIndex:
     def truncate_after(self, phys_offset: int) -> None:
         """Forgets what is filed for messages at or beyond an offset: the log ends there. Raises StoreError
         when the disk fails; then it must be done again before the index is used."""
-        self._pending = [pending for pending in self._pending if pending[2] < phys_offset]
+        self._pending = [pending for pending in self._pending if pending[0] < phys_offset]
         self.settle()
         while self._files and self._files[-1].header.end_phys_offset >= phys_offset:
             file = self._files[-1]
@@ -338,7 +386,8 @@ class KeyIndex:
     def flush(self) -> None:
         """Waits until what is in the files is on disk; `settle` puts it there. Any thread may call this, one
         at a time. Raises StoreError."""
-        for file in tuple(self._files):
+        files = tuple(self._files)
+        for file in files:
             # Asked before the sync: the last slots of a full file may be written while it runs.
             tail = self._tail
             is_complete = file.is_full and (tail is None or tail.file is not file)
@@ -346,6 +395,16 @@ class KeyIndex:
                 file.sync()
             if is_complete:
                 self.flushed_timestamp = max(self.flushed_timestamp, file.header.end_timestamp)
+        if files:
+            _sync_folder(self._directory)
+
+
+def _sync_folder(folder: Path) -> None:
+    """A file that is new in its folder is not safe before the folder is."""
+    try:
+        sync_directory(folder)
+    except OSError as error:
+        raise StoreError(f"cannot sync {folder}: {error.strerror}") from error
 
 
 def _unlink(path: Path) -> None:

@@ -200,6 +200,11 @@ class IndexFile:
             self._descriptor = -1
 
     @property
+    def number(self) -> int:
+        """The name as a number: a later file has a larger one."""
+        return int(self.path.name)
+
+    @property
     def entry_count(self) -> int:
         return self.header.next_entry - FIRST_ENTRY
 
@@ -293,9 +298,9 @@ class IndexFile:
             number = entry[3] if entry[3] < number else 0
         log.warning("%s: a slot has more than %d entries, older ones are not looked at", self.path, MAX_CHAIN)
 
-    def entries(self, chunk: int = 32768) -> Iterator[Entry]:
-        """All entries in the order of their numbers."""
-        for first in range(FIRST_ENTRY, self.header.next_entry, chunk):
+    def entries(self, chunk: int = 32768, first_entry: int = FIRST_ENTRY) -> Iterator[Entry]:
+        """All entries, or those from a number on, in the order of their numbers."""
+        for first in range(first_entry, self.header.next_entry, chunk):
             count = min(chunk, self.header.next_entry - first)
             yield from ENTRY.iter_unpack(self.read(self.geometry.entry_at(first), ENTRY.size * count))
 

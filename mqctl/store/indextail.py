@@ -15,111 +15,144 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Final
 
-from mqctl.store.indexfile import ENTRY, FIRST_ENTRY, SLOT, Entry, IndexFile, near_slots, seconds_since
+import numpy as np
+from numpy.typing import NDArray
 
-_PREVIOUS_AT = ENTRY.size - SLOT.size
+from mqctl.store.indexfile import FIRST_ENTRY, MAX_SECONDS, SLOT, SLOTS_PER_CALL, Entry, IndexFile
+from mqctl.store.keyhash import key_hashes
+
+# `indexfile.ENTRY` for numpy.
+_ENTRY: Final = np.dtype([("hash", ">i4"), ("phys_offset", ">i8"), ("seconds", ">i4"), ("previous", ">i4")])
+_SLOT: Final = np.dtype(">i4")
+
+Ints = NDArray[np.int64]
 
 
 class Tail:
-    """`header` is what the file's header will be. An entry that is the first of its slot in here has no
-    link to what the file has in that slot; `merge` finds it."""
+    """`header` is what the file's header will be. Entries have no links before `merge` finds them."""
 
-    def __init__(self, file: IndexFile) -> None:
+    def __init__(self, file: IndexFile, capacity: int) -> None:
         self.file = file
         self.header = replace(file.header)
         self.is_written = False
         self._first = file.header.next_entry
-        self._entries = bytearray()
-        self._newest: dict[int, int] = {}
+        self._entries = np.zeros(min(capacity, file.geometry.max_entries - self._first), _ENTRY)
 
     def __len__(self) -> int:
         return self.header.next_entry - self._first
 
     @property
     def room(self) -> int:
-        """How many entries the file can take. None any more when these are written and only slots are missing."""
-        return 0 if self.is_written else self.file.geometry.max_entries - self.header.next_entry
+        """How many entries more it takes. None any more when these are written and only slots are missing."""
+        return 0 if self.is_written else len(self._entries) - len(self)
+
+    @property
+    def entries_before(self) -> int:
+        """How many entries the file had before these."""
+        return self._first - FIRST_ENTRY
+
+    @property
+    def begin_phys_offset(self) -> int:
+        """The log offset of the first of these; there must be one."""
+        return int(self._entries["phys_offset"][0])
 
     # -- adding -------------------------------------------------------------------------------------
 
-    def append(self, hashes: Sequence[int], phys_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        """One entry for each; at least one, and no more than there is room for."""
-        if self.header.is_empty:
-            self._append(hashes[:1], phys_offsets[:1], timestamps[:1])
-            self.header.begin_phys_offset, self.header.begin_timestamp = phys_offsets[0], timestamps[0]
-            hashes, phys_offsets, timestamps = hashes[1:], phys_offsets[1:], timestamps[1:]
-        if hashes:
-            self._append(hashes, phys_offsets, timestamps)
+    def append(self, messages: Sequence[tuple[int, int, str, Sequence[str]]]) -> int:
+        """Files (log offset, store time, topic, keys) of messages, an entry per key; returns how many. There is
+        at least one and no more than there is room for."""
+        counts = [len(message[3]) for message in messages]
+        topics = [message[2] for message in messages for _ in message[3]]
+        hashes = key_hashes(topics, [key for message in messages for key in message[3]])
+        phys_offsets = np.repeat(np.array([message[0] for message in messages], np.int64), counts)
+        timestamps = np.repeat(np.array([message[1] for message in messages], np.int64), counts)
+        self._append(hashes, phys_offsets, timestamps)
+        return len(hashes)
 
-    def _append(self, hashes: Sequence[int], phys_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        header, newest, hash_slots = self.header, self._newest, self.file.geometry.hash_slots
-        seconds = {timestamp: seconds_since(header.begin_timestamp, timestamp) for timestamp in set(timestamps)}
-        packed = []
-        number = header.next_entry
-        for key_hash, phys_offset, timestamp in zip(hashes, phys_offsets, timestamps, strict=True):
-            slot = key_hash % hash_slots
-            packed.append(ENTRY.pack(key_hash, phys_offset, seconds[timestamp], newest.get(slot, 0)))
-            newest[slot] = number
-            number += 1
-        self._entries += b"".join(packed)
-        header.next_entry = number
-        header.end_phys_offset, header.end_timestamp = phys_offsets[-1], timestamps[-1]
+    def _append(self, hashes: NDArray[np.int32], phys_offsets: Ints, timestamps: Ints) -> None:
+        header = self.header
+        added = self._entries[len(self) : len(self) + len(hashes)]
+        added["hash"] = hashes
+        added["phys_offset"] = phys_offsets
+        if header.is_empty:
+            # The seconds of a file's first entry count from the end of the file before.
+            before, header.begin_timestamp = header.begin_timestamp, int(timestamps[0])
+            header.begin_phys_offset = int(phys_offsets[0])
+            added["seconds"] = _seconds_since(header.begin_timestamp, timestamps)
+            added["seconds"][0] = _seconds_since(before, timestamps[:1])[0]
+        else:
+            added["seconds"] = _seconds_since(header.begin_timestamp, timestamps)
+        header.next_entry += len(hashes)
+        header.end_phys_offset, header.end_timestamp = int(phys_offsets[-1]), int(timestamps[-1])
 
     # -- looking up ---------------------------------------------------------------------------------
 
+    def _slots(self) -> Ints:
+        return self._entries["hash"][: len(self)].astype(np.int64) % self.file.geometry.hash_slots
+
     def chain(self, slot: int) -> Iterator[tuple[int, Entry]]:
         """All entries of a slot, those in the file as well, newest first."""
-        number = self._newest.get(slot, 0)
-        while number >= self._first:
-            entry = ENTRY.unpack_from(self._entries, self._at(number))
-            yield number, entry
-            number = entry[3]
-        if number == 0:
-            number = self.file.newest(slot)
-        # Once the slot is linked the file names an entry of this tail, which we have seen.
+        places = np.flatnonzero(self._slots() == slot)[::-1].tolist()
+        for place in places:
+            yield self._first + place, self._entries[place].item()
+        is_linked = self.is_written and places
+        number = int(self._entries["previous"][places[-1]]) if is_linked else self.file.newest(slot)
         if FIRST_ENTRY <= number < self._first:
             yield from self.file.chain(number)
-
-    def _at(self, number: int) -> int:
-        return ENTRY.size * (number - self._first)
 
     # -- writing ------------------------------------------------------------------------------------
 
     def merge(self) -> Iterator[int]:
         """Brings everything to the file, a piece at each step, and says how many slots that piece had. After
         StoreError nothing is lost: a new merge does again what is not known to be done."""
-        groups = near_slots(self._newest)
+        slots = self._slots()
+        order = np.argsort(slots, kind="stable")
+        in_order, numbers = slots[order], self._first + order
+        starts = np.flatnonzero(np.diff(in_order, prepend=-1))  # where the next slot begins
+        used, newest = in_order[starts], numbers[np.append(starts[1:], len(order)) - 1]
+        pieces = [*np.flatnonzero(np.diff(used // SLOTS_PER_CALL, prepend=-1)).tolist(), len(used)]
+        spans = [slice(begin, end) for begin, end in pairwise(pieces)]
         if not self.is_written:
+            previous = np.zeros(len(order), np.int64)
+            previous[order[1:]] = numbers[:-1]
             used_slots = self.file.header.used_slots
-            for group in groups:
-                used_slots += self._resolve(group)
-                yield len(group)
+            for span in spans:
+                before = self._in_file(used[span])
+                previous[order[starts[span]]] = before
+                used_slots += int(np.count_nonzero(before == 0))
+                yield len(before)
+            self._entries["previous"][: len(order)] = previous
             self._write(used_slots)
-        for group in groups:
-            self.file.set_newest(group, self._newest)
-            yield len(group)
+        for span in spans:
+            self._set(used[span], newest[span])
+            yield span.stop - span.start
 
-    def _resolve(self, slots: list[int]) -> int:
-        """Links the first entry of each slot to what the file has there. Returns how many slots were empty."""
-        empty = 0
-        for slot, number in self.file.newest_of(slots):
-            if number:
-                SLOT.pack_into(self._entries, self._at(self._oldest(slot)) + _PREVIOUS_AT, number)
-            else:
-                empty += 1
-        return empty
+    def _in_file(self, slots: Ints) -> Ints:
+        """The newest entry of each of these slots, which ascend and lie close together; 0 for none. The table
+        may be damaged."""
+        numbers = self._read(slots)[slots - slots[0]].astype(np.int64)
+        return np.where((numbers >= FIRST_ENTRY) & (numbers < self._first), numbers, 0)
 
-    def _oldest(self, slot: int) -> int:
-        """The first entry of a slot in here; nearly always it is the only one."""
-        number = self._newest[slot]
-        while True:
-            (previous,) = SLOT.unpack_from(self._entries, self._at(number) + _PREVIOUS_AT)
-            if previous < self._first:
-                return number
-            number = previous
+    def _set(self, slots: Ints, numbers: Ints) -> None:
+        table = self._read(slots).copy()
+        table[slots - slots[0]] = numbers
+        self.file.write(self.file.geometry.slot_at(int(slots[0])), table.tobytes())
+
+    def _read(self, slots: Ints) -> NDArray[np.int32]:
+        first, last = int(slots[0]), int(slots[-1])
+        return np.frombuffer(self.file.read(self.file.geometry.slot_at(first), SLOT.size * (last - first + 1)), _SLOT)
 
     def _write(self, used_slots: int) -> None:
-        self.file.write(self.file.geometry.entry_at(self._first), self._entries)
+        self.file.write(self.file.geometry.entry_at(self._first), self._entries[: len(self)].tobytes())
         self.file.write_header(replace(self.header, used_slots=used_slots))
         self.is_written = True
+
+
+def _seconds_since(begin_timestamp: int, timestamps: Ints) -> Ints:
+    """An entry's time as the file keeps it; 0 while there is no begin."""
+    if begin_timestamp <= 0:
+        return np.zeros(len(timestamps), np.int64)
+    return np.clip((timestamps - begin_timestamp) // 1000, 0, MAX_SECONDS)

@@ -83,6 +83,9 @@ _SYS_FLAG: Final = Struct(">i")
 _SYS_FLAG_AT: Final = Struct(">iiiiiqq").size
 _UINT16: Final = Struct(">H")
 
+_USUAL_HEAD: Final = HEADS[0]
+_HOST_V6_BITS: Final = SYS_BORN_HOST_V6 | SYS_STORE_HOST_V6
+
 MIN_RECORD: Final = HEADS[0].size + 1 + _UINT16.size
 
 
@@ -201,6 +204,9 @@ def encoded_size(sys_flag: int, topic_length: int, body_length: int, properties_
 # -- reading ----------------------------------------------------------------------------------------
 
 TIMESTAMP_HEAD: Final = Struct(">iiiiiqqiq20sq").size  # enough to find the store timestamp with any born host
+_MAGIC: Final = Struct(">i")
+_MAGIC_AT: Final = Struct(">i").size
+_BODY_LENGTH: Final = Struct(">i")
 _PHYS_OFFSET: Final = Struct(">q")
 _PHYS_OFFSET_AT: Final = Struct(">iiiiiq").size
 _STORE_TIMESTAMP: Final = Struct(">q")
@@ -227,6 +233,60 @@ def store_timestamp_of(head: bytes) -> int:
     (sys_flag,) = _SYS_FLAG.unpack_from(head, _SYS_FLAG_AT)
     at = _STORE_TIMESTAMP_AT[1 if sys_flag & SYS_BORN_HOST_V6 else 0]
     return int(_STORE_TIMESTAMP.unpack_from(head, at)[0])
+
+
+def properties_of(buffer: bytes, position: int, end: int) -> str:
+    """The property text of the record between these two places, and nothing else of it. Raises RecordError if they do
+    not hold one."""
+    try:
+        (magic,) = _MAGIC.unpack_from(buffer, position + _MAGIC_AT)
+        (sys_flag,) = _SYS_FLAG.unpack_from(buffer, position + _SYS_FLAG_AT)
+        cursor = position + HEADS[sys_flag >> 4 & 3].size
+        cursor += _BODY_LENGTH.unpack_from(buffer, cursor - _BODY_LENGTH.size)[0]
+        topic_width = 2 if magic == MAGIC_V2 else 1
+        cursor += topic_width + int.from_bytes(buffer[cursor : cursor + topic_width], "big")
+        (length,) = _UINT16.unpack_from(buffer, cursor)
+    except StructError as error:
+        raise RecordError(f"record at {position} is cut short: {error}") from None
+    cursor += _UINT16.size
+    if cursor + length != end:
+        raise RecordError(f"the parts of the record at {position} do not add up to its size")
+    return buffer[cursor:end].decode(errors="replace")
+
+
+class Summary(NamedTuple):
+    """What queues and index need of a record."""
+
+    size: int
+    queue_id: int
+    queue_offset: int
+    phys_offset: int
+    sys_flag: int
+    store_timestamp: int
+    topic: str
+    properties: str
+
+
+def summarize(buffer: bytes, position: int) -> Summary | None:
+    """What `parse` with the CRC checked finds at `position`, in a fifth of the time; None where the record is
+    unsound or unusual, and `parse` has to say which. Recovery looks at millions of them."""
+    try:
+        (total, magic, crc, queue_id, _, queue_offset, phys_offset, sys_flag, _, _, store_timestamp, _, _, _,
+         body_length) = _USUAL_HEAD.unpack_from(buffer, position)  # fmt: skip
+        body_end = position + _USUAL_HEAD.size + body_length
+        topic_end = body_end + 1 + buffer[body_end]
+        end = topic_end + _UINT16.size + _UINT16.unpack_from(buffer, topic_end)[0]
+    except (StructError, IndexError):
+        return None
+    if magic != MAGIC_V1 or sys_flag & _HOST_V6_BITS or body_length < 0:
+        return None
+    if end != position + total or end > len(buffer):
+        return None
+    if body_length and zlib.crc32(buffer[position + _USUAL_HEAD.size : body_end]) & CRC_MASK != crc:
+        return None
+    topic = buffer[body_end + 1 : topic_end].decode(errors="replace")
+    properties = buffer[topic_end + _UINT16.size : end].decode(errors="replace")
+    return Summary(total, queue_id, queue_offset, phys_offset, sys_flag, store_timestamp, topic, properties)
 
 
 def parse(buffer: bytes | memoryview, position: int, *, check_crc: bool = False) -> Record:

@@ -1,21 +1,21 @@
-"""Opening a store: find the end of the log and bring the consume queues up to it.
+"""Opening a store: find the end of the log and bring consume queues and index up to it.
 
 After a clean stop every record is in its queue, so the walk starts where the furthest queue entry ends and
 finds nothing new. After an unclean one the queues may lack entries, or hold some that never reached the disk
-whole: the log is walked from its beginning and has the last word about every entry.
+whole. The checkpoint says up to where they can be trusted; what they say about later records is forgotten, and
+the walk from there on has the last word. Without a checkpoint the whole log is walked.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from mqctl.store import record
+from mqctl.store.checkpoint import Checkpoint
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.index import indexed_keys
-from mqctl.store.javahash import java_hash
-from mqctl.store.properties import TAGS, get_property
-from mqctl.store.schedule import waiting_code
+from mqctl.store.progress import Progress
+from mqctl.store.rebuild import Rebuilding
 from mqctl.store.walk import LogWalk
 
 if TYPE_CHECKING:
@@ -23,30 +23,36 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How many keys are collected before they are filed; each takes some 200 bytes of memory.
-INDEX_SLICE: Final = 20_000
-
-# More messages than this cannot be missing between two others; the offset is damaged.
-MAX_GAP: Final = 1_000_000
-
-NOT_FOR_CONSUMERS: Final = (record.SYS_TRANSACTION_PREPARED, record.SYS_TRANSACTION_ROLLBACK)
+# How many records are looked at between two looks at the clock.
+RECORDS_PER_REPORT: Final = 4096
 
 
-def recover(store: MessageStore, *, was_clean: bool, has_index: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where the walk begins, and from where on the log, not what is there, says what is in the queues."""
+
+    start: int
+    queues_from: int | None
+
+
+def recover(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, has_index: bool) -> None:
     if not store.log.segments.starts:
         store.drop_queues()  # they point to nothing; a message that comes now gets the first offset
-    start = _start(store, was_clean and has_index)
+    promised = _promised(store, checkpoint)
+    plan = _clean_plan(store) if was_clean and has_index else None
+    if plan is None:
+        plan = _unclean_plan(store, checkpoint, promised, has_index)
     before = {queue: queue.max_offset for queue in store.queues.values()}
-    walk = LogWalk(store.log.segments, start)
-    store.was_rebuilt = start == store.log.begin
-    rebuilding = _Rebuilding(store, replace=store.was_rebuilt)
-    for found in walk:
-        rebuilding.add(found)
-        store.note_stored(found.store_timestamp)
+    walk, rebuilding = _walk(store, plan, promised)
+    if walk.damage is not None and plan.start == walk.end > store.log.begin:
+        # Not even one record: either none was written there whole, or that place is none where records begin.
+        log.warning("store %s: at %d there is %s, so the whole log is walked", store.config.root, walk.end, walk.damage)
+        plan = _Plan(store.log.begin, store.log.begin)
+        walk, rebuilding = _walk(store, plan, promised)
     if walk.damage is not None:
         log.warning("store %s: the log ends at %d, where there is %s", store.config.root, walk.end, walk.damage)
     store.log.cut(walk.end, store.config.root / "damaged")
-    if store.index is not None:
+    if store.index is not None and store.index.last_indexed_offset >= walk.end:
         store.index.truncate_after(walk.end)
     for queue in store.queues.values():
         _cut(queue, walk.end)
@@ -54,80 +60,62 @@ def recover(store: MessageStore, *, was_clean: bool, has_index: bool) -> None:
         if lost > 0:
             log.warning("consume queue %s-%d: %d entries past the log's end cut", queue.topic, queue.queue_id, lost)
     if rebuilding.added or not was_clean:
-        log.info("store %s: %d entries rebuilt, the log ends at %d", store.config.root, rebuilding.added, walk.end)
+        log.info("store %s: %d entries rebuilt from %d on, the log ends at %d", store.config.root, rebuilding.added,
+                 plan.start, walk.end)  # fmt: skip
     store.flush_queues()
+    store.was_rebuilt = plan.queues_from is not None
+    store.note_published(walk.end, rebuilding.last_timestamp or checkpoint.physic_timestamp)
 
 
-def _start(store: MessageStore, was_clean: bool) -> int:
-    """Where the walk begins: behind all that is known to be in its queue."""
+def _walk(store: MessageStore, plan: _Plan, promised: int) -> tuple[LogWalk, Rebuilding]:
+    queues_from = plan.start if plan.queues_from is None else plan.queues_from
+    if queues_from < promised:
+        # Queues are missing though the checkpoint vouches for them. Should this walk be cut short, the next
+        # start must not take what it has made for complete.
+        store.distrust_checkpoint()
+    if plan.queues_from is not None:
+        for queue in store.queues.values():
+            queue.keep_before(queues_from)
+    walk = LogWalk(store.log.segments, plan.start)
+    rebuilding = Rebuilding(store, queues_from, replace=plan.queues_from is not None)
+    progress = Progress(f"store {store.config.root}", plan.start, store.log.segments.end)
+    for number, found in enumerate(walk):
+        rebuilding.add(found)
+        if number % RECORDS_PER_REPORT == 0:
+            progress.at(found.phys_offset)
+    return walk, rebuilding
+
+
+# -- where to begin -------------------------------------------------------------------------------------
+
+
+def _clean_plan(store: MessageStore) -> _Plan | None:
+    """Behind all that is known to be in its queue; None if that is no place in the log."""
     known = max((queue.end_of_log() for queue in store.queues.values()), default=0)
-    if was_clean and store.log.begin <= known <= store.log.segments.end:
-        return known
-    return store.log.begin
+    return _Plan(known, None) if store.log.begin <= known <= store.log.segments.end else None
 
 
-class _Rebuilding:
-    """Brings queues in line with the records of a walk.
+def _unclean_plan(store: MessageStore, checkpoint: Checkpoint, promised: int, has_index: bool) -> _Plan:
+    # Somebody may have deleted the queues in order to have them made anew.
+    queues_from = promised if store.queues else store.log.begin
+    if store.index is None or (has_index and store.index.reaches(checkpoint.index_position)):
+        return _Plan(queues_from, queues_from)
+    indexed = store.index.last_indexed_offset
+    is_record = has_index and store.log.begin <= indexed and store.log.store_timestamp(indexed) is not None
+    return _Plan(min(indexed, queues_from) if is_record else store.log.begin, queues_from)
 
-    With `replace` the first record of a queue makes it forget everything from that offset on, and so does a
-    record whose offset is taken: its topic was deleted and made again.
-    """
 
-    def __init__(self, store: MessageStore, *, replace: bool) -> None:
-        self._store = store
-        self._replace = replace
-        self._seen: set[ConsumeQueue] = set()
-        self.added = 0
-
-    def add(self, found: record.Record) -> None:
-        self._add_keys(found)
-        self._add_entry(found)
-
-    def _add_keys(self, found: record.Record) -> None:
-        index = self._store.index
-        if index is None or found.sys_flag & record.SYS_TRANSACTION_MASK == record.SYS_TRANSACTION_ROLLBACK:
-            return
-        index.add(found.phys_offset, found.store_timestamp, found.topic, indexed_keys(found.properties))
-        if index.backlog >= INDEX_SLICE:
-            index.drain()
-
-    def _close_gap(self, queue: ConsumeQueue, found: record.Record) -> bool:
-        """False for an offset that no sound record can have: the CRC does not cover it."""
-        if queue.max_offset == queue.min_offset:
-            queue.start_at(found.queue_offset)  # the log begins later than the queue did
-            return True
-        missing = found.queue_offset - queue.max_offset
-        log.warning("consume queue %s-%d: %d messages missing before offset %d", found.topic, found.queue_id,
-                    missing, found.queue_offset)  # fmt: skip
-        if missing > MAX_GAP:
-            return False
-        queue.skip_to(found.queue_offset, found.phys_offset)
-        return True
-
-    def _add_entry(self, found: record.Record) -> None:
-        if found.sys_flag & record.SYS_TRANSACTION_MASK in NOT_FOR_CONSUMERS:
-            return
-        queue = self._store.queue(found.topic, found.queue_id)
-        if self._replace and (queue not in self._seen or found.queue_offset == 0):
-            queue.truncate(min(found.queue_offset, queue.max_offset))
-        self._seen.add(queue)
-        if found.queue_offset < queue.max_offset:
-            return
-        if found.queue_offset > queue.max_offset and not self._close_gap(queue, found):
-            return
-        queue.append(found.phys_offset, found.size, self._tags_code(found))
-        queue.next_offset = queue.max_offset
-        self._store.mark_dirty(queue)
-        self.added += 1
-
-    def _tags_code(self, found: record.Record) -> int:
-        """What the queue entry holds besides the record's place: a delivery time, or the hash of the tag."""
-        levels_ms = self._store.config.delay_levels_ms
-        due = waiting_code(found.topic, found.properties, found.store_timestamp, levels_ms)
-        if due is not None:
-            return due
-        tags = get_property(found.properties, TAGS)
-        return java_hash(tags) if tags else 0
+def _promised(store: MessageStore, checkpoint: Checkpoint) -> int:
+    """Up to where the checkpoint vouches for log and queues; the begin of the log if it does not."""
+    begin, end = store.log.begin, store.log.segments.end
+    if checkpoint.safe_offset is not None:
+        return checkpoint.safe_offset if begin <= checkpoint.safe_offset <= end else begin
+    # The newest file whose first record is old enough, as in Java's isMappedFileMatchedRecover.
+    for start in reversed(store.log.segments.starts):
+        timestamp = store.log.store_timestamp(start)
+        if timestamp is not None and 0 < timestamp <= checkpoint.safe_timestamp:
+            return start
+    return begin
 
 
 def _cut(queue: ConsumeQueue, log_end: int) -> None:

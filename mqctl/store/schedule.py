@@ -32,6 +32,9 @@ _INT: Final = re.compile(r"[+-]?\d{1,19}")
 _MAX_INT: Final = (1 << 31) - 1
 _MAX_LONG: Final = (1 << 63) - 1
 
+# A message that was taken back may still be in its queue some time after it was due, if the disk refuses for a while.
+RECALL_GRACE_MS: Final = 3_600_000
+
 # Tag hashes have 32 bits. No time since 1970 fits in there, except for the first 24 days.
 _MAX_HASH: Final = (1 << 31) - 1
 
@@ -97,9 +100,9 @@ def waiting_code(topic: str, properties: str, store_timestamp: int, levels_ms: S
 
 
 def timer_code(due_ms: int, properties: str) -> int:
-    """The time of a message. For one that takes another message back, it is negative, so that a start finds those
-    without reading all messages."""
-    return due_ms if get_property(properties, TIMER_DEL_UNIQKEY) is None else -due_ms
+    """The time of a message. For one that takes another message back it is the time until when that is remembered,
+    and negative, so that a start finds those without reading all messages."""
+    return due_ms if get_property(properties, TIMER_DEL_UNIQKEY) is None else -(due_ms + RECALL_GRACE_MS)
 
 
 def is_time(code: int) -> bool:

@@ -10,13 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from mqctl.errors import StoreError
 from mqctl.store import record, recover
-from mqctl.store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from mqctl.store.checkpoint import Checkpoint, IndexPosition, read_checkpoint, write_checkpoint
 from mqctl.store.commitlog import CommitLog
 from mqctl.store.consumequeue import ENTRY_SIZE, ConsumeQueue
 from mqctl.store.files import FileHandles
@@ -24,6 +24,7 @@ from mqctl.store.index import KeyIndex, indexed_keys
 from mqctl.store.indexfile import Geometry
 from mqctl.store.lock import StoreLock
 from mqctl.store.schedule import DEFAULT_LEVELS_MS
+from mqctl.store.unsynced import UnsyncedFiles
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +75,28 @@ class Appended(msgspec.Struct, gc=False):
 Entry = tuple[ConsumeQueue, int, int, int, int, Sequence[str]]
 
 
+class Mark(NamedTuple):
+    """A place behind some record of the log, and that record's store time."""
+
+    log_offset: int
+    timestamp: int
+
+
+class Saving(NamedTuple):
+    """What has to be synced, besides the log itself, before a checkpoint may vouch for all up to `mark`."""
+
+    mark: Mark
+    queue_files: UnsyncedFiles
+    key_index: KeyIndex | None
+    index_position: IndexPosition | None
+
+    def sync(self) -> None:
+        """Any thread may call this. Raises StoreError."""
+        self.queue_files.sync()
+        if self.key_index is not None:
+            self.key_index.flush()
+
+
 class MessageStore:
     def __init__(
         self,
@@ -97,7 +120,9 @@ class MessageStore:
         # Why messages from outside are refused for now; empty when they are not.
         self.refusing = ""
         self._checkpoint = Checkpoint()
-        self._last_timestamp = 0
+        self.published = Mark(0, 0)
+        self._flush_refused = False
+        self._sync_failed = False
         self.index = KeyIndex(config.root / "index", config.index, clock=clock) if config.index else None
         self._abort_file = config.root / "abort"
         self._checkpoint_file = config.root / "checkpoint"
@@ -122,7 +147,7 @@ class MessageStore:
         was_clean = not self._abort_file.exists()
         self._checkpoint = read_checkpoint(self._checkpoint_file)
         has_index = self._open_index(was_clean)
-        recover.recover(self, was_clean=was_clean, has_index=has_index)
+        recover.recover(self, self._checkpoint, was_clean=was_clean, has_index=has_index)
         self._abort_file.touch()
 
     def _open_index(self, was_clean: bool) -> bool:
@@ -130,29 +155,42 @@ class MessageStore:
         that is missing was removed, or never was."""
         if self.index is None:
             return True
-        self.index.open(was_clean=was_clean, flushed_timestamp=self._checkpoint.index_timestamp)
+        checkpoint = self._checkpoint
+        self.index.open(
+            was_clean=was_clean,
+            flushed_timestamp=checkpoint.index_timestamp,
+            position=checkpoint.index_position,
+        )
         folder = self.config.root / "index"
         existed = folder.is_dir()
         folder.mkdir(exist_ok=True)
         return existed
 
     def close(self) -> None:
-        """Everything to the files; the next start finds a clean store."""
-        self.flush_queues()
-        index_saved = self._close_index_and_checkpoint()
+        """Everything to the disk; the next start finds a clean store."""
+        is_saved = self._save_all()
+        if self.index is not None:
+            try:
+                self.index.close()
+            except StoreError as error:
+                log.warning("%s", error)
         self.log.close()
         self._handles.close()
-        if index_saved and not self._dirty:  # else the next start has something to rebuild
+        if is_saved:  # else the next start has something to rebuild
             self._abort_file.unlink(missing_ok=True)
         self._lock.release()
 
-    def _close_index_and_checkpoint(self) -> bool:
+    def _save_all(self) -> bool:
+        self.flush_queues()
+        if self._dirty or self._sync_failed:
+            return False
         try:
             if self.index is not None:
-                self.index.close()
-            index_timestamp = self.index.flushed_timestamp if self.index is not None else 0
-            last = max(self._last_timestamp, self._checkpoint.physic_timestamp)
-            write_checkpoint(self._checkpoint_file, Checkpoint(last, last, index_timestamp))
+                self.index.settle()
+            saving = self.begin_saving(self.published)
+            self.log.sync()
+            saving.sync()
+            self.write_checkpoint(self.checkpoint_after(saving))
         except StoreError as error:
             log.warning("%s", error)
             return False
@@ -273,37 +311,79 @@ class MessageStore:
             self.bytes_put += size
             grown.add(queue)
         if entries:
-            self.note_stored(entries[-1][4])
+            _, phys_offset, size, _, store_timestamp, _ = entries[-1]
+            self.published = Mark(phys_offset + size, store_timestamp)
         self.messages_put += len(entries)
         self._dirty |= grown
         for queue in grown:
             if queue.wants_flush:
-                self._flush(queue)
+                self.flush_queue(queue)
         return grown
 
     def commit(self) -> set[ConsumeQueue]:
         """Write and publish in one step."""
         return self.publish(self.write())
 
-    def note_stored(self, timestamp: int) -> None:
-        """The store time of the last message; a clean stop leaves it in the checkpoint."""
-        self._last_timestamp = timestamp
+    def note_published(self, log_offset: int, timestamp: int) -> None:
+        """Recovery has found the log to end there."""
+        self.published = Mark(log_offset, timestamp)
+
+    # -- consume queues to their files, everything to the disk ---------------------------------------
 
     def mark_dirty(self, queue: ConsumeQueue) -> None:
         self._dirty.add(queue)
 
-    def flush_queues(self, limit: int | None = None) -> bool:
-        """Brings up to `limit` queues' tails to their files; True if it is worth calling again now."""
-        queues = list(self._dirty)[:limit]
-        flushed = sum(self._flush(queue) for queue in queues)
-        return bool(flushed) and bool(self._dirty)
+    @property
+    def dirty_queues(self) -> list[ConsumeQueue]:
+        """Those with entries that are not in their files yet."""
+        return list(self._dirty)
 
-    def _flush(self, queue: ConsumeQueue) -> bool:
+    def flush_queues(self) -> None:
+        for queue in self.dirty_queues:
+            self.flush_queue(queue)
+
+    def flush_queue(self, queue: ConsumeQueue) -> bool:
         try:
             queue.flush()
         except StoreError as error:
             # Derived data: it stays in memory, is tried again, and can be rebuilt from the log.
-            log.warning("consume queue %s-%d: %s", queue.topic, queue.queue_id, error)
+            if not self._flush_refused:
+                log.warning("consume queue %s-%d: %s", queue.topic, queue.queue_id, error)
+            self._flush_refused = True
             return False
+        self._flush_refused = False
         self._dirty.discard(queue)
         return True
+
+    def begin_saving(self, mark: Mark) -> Saving:
+        """For a `mark` that was `published` once. By now the queues that were dirty then must be flushed, and
+        all keys of the messages before it settled. After its sync, and that of the log up to the mark, hand it to
+        `checkpoint_after`; or call `sync_failed`."""
+        position = self.index.position if self.index is not None else None
+        return Saving(mark, self._handles.unsynced.take(), self.index, position)
+
+    def checkpoint_after(self, saving: Saving) -> Checkpoint:
+        """What `write_checkpoint` may write now."""
+        log_offset, timestamp = saving.mark
+        index_timestamp = self.index.flushed_timestamp if self.index is not None else 0
+        self._checkpoint = Checkpoint(timestamp, timestamp, index_timestamp, log_offset, saving.index_position)
+        return self._checkpoint
+
+    def sync_failed(self) -> None:
+        """Nobody can tell any more what is on disk of queues and index: the checkpoint stays where it is, and
+        the next start, even after an orderly stop, rebuilds what lies behind it."""
+        self._sync_failed = True
+
+    @property
+    def safe_offset(self) -> int:
+        """Up to where the checkpoint vouches for log and queues; -1 if it says nothing."""
+        return -1 if self._checkpoint.safe_offset is None else self._checkpoint.safe_offset
+
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Any thread may call this, one at a time. Raises StoreError."""
+        write_checkpoint(self._checkpoint_file, checkpoint)
+
+    def distrust_checkpoint(self) -> None:
+        """Nothing is known of log and queues any more."""
+        self._checkpoint = Checkpoint(index_timestamp=self._checkpoint.index_timestamp)
+        self.write_checkpoint(self._checkpoint)

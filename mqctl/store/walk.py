@@ -32,17 +32,37 @@ class LogWalk:
         self.damage: str | None = None
         self._chunk = b""
         self._chunk_start = start
+        self._topics: set[str] = set()
 
-    def __iter__(self) -> Iterator[record.Record]:
-        while self._skip_blank():
-            try:
-                found = record.parse(self._bytes(self._claimed_size()), 0, check_crc=True)
-                self._check(found)
-            except record.RecordError as error:
-                self.damage = str(error)
+    def __iter__(self) -> Iterator[record.Summary]:
+        while True:
+            found = record.summarize(self._chunk, self.end - self._chunk_start)
+            if found is None or not self._is_usual(found):
+                found = self._look_closely()
+            if found is None:
                 return
             yield found
             self.end += found.size
+
+    def _is_usual(self, found: record.Summary) -> bool:
+        return (
+            found.phys_offset == self.end
+            and found.queue_id >= 0 <= found.queue_offset <= MAX_QUEUE_OFFSET
+            and found.topic in self._topics
+        )
+
+    def _look_closely(self) -> record.Summary | None:
+        """The record at `end`, wherever the next bytes have to come from; None if there is none."""
+        if not self._skip_blank():
+            return None
+        try:
+            found = record.parse(self._bytes(self._claimed_size()), 0, check_crc=True)
+            self._check(found)
+        except record.RecordError as error:
+            self.damage = str(error)
+            return None
+        self._topics.add(found.topic)
+        return record.Summary(*(getattr(found, name) for name in record.Summary._fields))
 
     def _check(self, found: record.Record) -> None:
         if found.phys_offset != self.end:
@@ -73,7 +93,7 @@ class LogWalk:
     def _bytes(self, size: int) -> memoryview:
         """Up to `size` bytes at `end`, read ahead in chunks."""
         position = self.end - self._chunk_start
-        if position + size > len(self._chunk):
+        if not 0 <= position <= len(self._chunk) - size:
             self._chunk = self._segments.read(self.end, max(size, CHUNK))
             self._chunk_start, position = self.end, 0
         return memoryview(self._chunk)[position : position + size]

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from mqctl.exit import ExitCode
-from mqctl.store.inspect import StoreFolder
+from mqctl.store.offline.folder import StoreFolder
 from tests.cli.running import Cli, Stream
 from tests.unit.store.stores import Clock, message, new_store, numbered, opened, put_all
 

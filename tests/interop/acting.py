@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 from tests.peers import wire
 from tests.peers.driver import ClientDriver
 
 UPDATE_AND_CREATE_TOPIC = 17
+GET_ROUTEINFO_BY_TOPIC = 105
 
 
 class Broker(Protocol):
@@ -41,3 +43,12 @@ def make_topic(broker: Broker, topic: str, queues: int, *, read: int | None = No
         order="false",
     )
     assert reply.code == 0, reply.remark
+
+
+def wait_for_topic(broker: Broker, topic: str, seconds: float = 20.0) -> None:
+    """Until the name server knows a topic that the broker makes by itself: a client that asks earlier would ask again
+    only after 30 s."""
+    end = time.monotonic() + seconds
+    while wire.request(broker.namesrv, GET_ROUTEINFO_BY_TOPIC, topic=topic).code != wire.SUCCESS:
+        assert time.monotonic() < end, f"no route to {topic} after {seconds} s"
+        time.sleep(0.05)

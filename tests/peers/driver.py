@@ -7,7 +7,10 @@ answered with an error that begins with "unsupported". Optional fields stand in 
 
     ping, reset (stop all clients), exit
     producer_start  name group namesrv [instanceName retryTimes compressThreshold createTopicQueueNums
-                    sendTimeoutMs maxMessageSize] -> instanceName [clientId]
+                    sendTimeoutMs maxMessageSize transactional] -> instanceName [clientId]
+                    A transactional one sends every (synchronous) message in a transaction, which ends as the
+                    message's property "outcome" says: commit (default), rollback, unknown. Asked by the broker,
+                    a producer says what the property "checked" says; the questions are events under its name.
     send            name topic body [mode=sync|async|oneway tags keys flag properties delayLevel queueId
                     brokerName] -> sendStatus msgId offsetMsgId brokerName queueId queueOffset
                     (oneway: msgId alone)

@@ -22,6 +22,7 @@ from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.sendreply import SendReply
 from mqctl.server.broker.flushing import Flushing
+from mqctl.server.broker.pressure import LOOK_EVERY, Pressure
 from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.store import Entry, MessageStore
 
@@ -46,7 +47,9 @@ class _Batch:
 class Acks:
     """Loop only. `on_grown` hears which queues have new messages, after they are readable."""
 
-    def __init__(self, store: MessageStore, *, sync_flush: bool, sync_timeout_s: float) -> None:
+    def __init__(
+        self, store: MessageStore, *, sync_flush: bool, sync_timeout_s: float, pressure: Pressure | None = None
+    ) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Waiting] = []
@@ -55,6 +58,7 @@ class Acks:
         self._scheduled = False
         self.sync_flush = sync_flush
         self._sync_timeout_s = sync_timeout_s
+        self.pressure = pressure or Pressure()
         self._unsynced: deque[_Batch] = deque()
         self.flushing = Flushing(store.log, self._flushed, self._not_flushed)
         self.on_grown: Callable[[Iterable[ConsumeQueue]], None] = lambda queues: None
@@ -64,11 +68,16 @@ class Acks:
         self._waiting.append((connection, answer))
         if not self._scheduled:
             self.schedule()
+        elif not len(self._waiting) % LOOK_EVERY:
+            self.pressure.look(len(self._waiting))
 
     def answer_when_synced(self, connection: Connection, answer: Answer) -> None:
         """The answer promises that the message is on disk; only with `sync_flush`."""
         self._patient.append((connection, answer))
-        self.schedule()
+        if not self._scheduled:
+            self.schedule()
+        elif not len(self._patient) % LOOK_EVERY:
+            self.pressure.look(len(self._patient))
 
     def stored(self) -> Stored:
         """For the broker's own messages: done when all that was put so far can be read by consumers and, with
@@ -84,6 +93,7 @@ class Acks:
         """What was put will be written in this turn of the loop, whether or not anybody waits for it."""
         if not self._scheduled:
             self._scheduled = True
+            self.pressure.turn_begins()
             self._loop.call_soon(self.commit)
 
     def commit(self) -> None:
@@ -91,6 +101,7 @@ class Acks:
         waiting, self._waiting = self._waiting, []
         patient, self._patient = self._patient, []
         stored, self._stored = self._stored, None
+        self.pressure.write_begins()
         try:
             entries = self._store.write()
         except StoreError as error:
@@ -99,6 +110,7 @@ class Acks:
             if stored is not None and not stored.done():
                 stored.set_exception(error)
             return
+        self.pressure.write_ends()
         _answer(waiting)
         if self.sync_flush:
             self._await_sync(_Batch(self._store.log.end, entries, patient, stored))

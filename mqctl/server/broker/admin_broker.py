@@ -15,6 +15,7 @@ from mqctl.remoting.codes import VERSION_4_9_7, RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.delay import Delays
 from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.loop import HandlerTable
 from mqctl.store.store import MessageStore
@@ -24,10 +25,11 @@ GIB: Final = 1024**3
 
 
 class BrokerAdmin:
-    def __init__(self, config: BrokerConfig, store: MessageStore, stats: BrokerStats) -> None:
+    def __init__(self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, delays: Delays) -> None:
         self._config = config
         self._store = store
         self._stats = stats
+        self._delays = delays
         self._boot_ms = int(time.time() * 1000)
         self._data_version = DataVersion(counter=0, timestamp=self._boot_ms)
 
@@ -42,7 +44,7 @@ class BrokerAdmin:
         return request.reply(ext={"version": version}, body=properties_file.dump(self._config).encode())
 
     def on_runtime_info(self, connection: Connection, request: Command, _: None) -> Command:
-        table = {**self._identity(), **self._traffic(), **self._disk()}
+        table = {**self._identity(), **self._traffic(), **self._disk(), **self._delays.levels.progress()}
         return request.reply(body=bodies.encode(KVTable(table=table)))
 
     def _identity(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.topics import Topics
+from mqctl.server.broker.topics import TRANS_HALF_TOPIC, TRANS_OP_TOPIC, Topics
 from mqctl.server.loop import HandlerTable
 from mqctl.store.clean import MAX_FILES_PER_ROUND, Cleaner, Rules, is_outlived, used_ratio
 from mqctl.store.consumequeue import ConsumeQueue
@@ -28,6 +28,9 @@ QUEUE_SLICE: Final = 16
 
 # Queues under such names belong to clients of the light protocols and never have a topic of their own.
 LMQ_PREFIX: Final = "%LMQ%"
+
+# How far the broker itself has got in these is kept elsewhere, so they must not begin at 0 again.
+KEEP_OFFSETS: Final = frozenset({SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC})
 
 # Java brings any other value into this range as well: below it a disk would always, above it never be full.
 LEAST_MAX_USED, MOST_MAX_USED = 10, 95
@@ -151,7 +154,7 @@ class Cleaning:
         """Queues of which nothing is left. The next message in such a queue gets offset 0, as under Java."""
         await self._follow_log()
         async for queue in self._queues():
-            if queue.topic != SCHEDULE_TOPIC and is_outlived(queue):
+            if queue.topic not in KEEP_OFFSETS and is_outlived(queue):
                 log.info("consume queue %s-%d: dropped, its messages expired", queue.topic, queue.queue_id)
                 self._store.drop_queue(queue)
         return request.reply()

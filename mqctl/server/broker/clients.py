@@ -68,6 +68,11 @@ class Clients:
         self._clock = clock
         self.consumers: dict[str, ConsumerGroup] = {}
         self.producers: dict[str, dict[Connection, Client]] = {}
+        self._producer_by_id: dict[str, Connection] = {}
+
+    def producer_connection(self, client_id: str) -> Connection | None:
+        """The way to a client that has a producer, in whatever group."""
+        return self._producer_by_id.get(client_id)
 
     def heartbeat_consumer(
         self, connection: Connection, client_id: str, language: int, version: int, data: ConsumerData
@@ -85,6 +90,7 @@ class Clients:
         self, connection: Connection, client_id: str, language: int, version: int, group: str
     ) -> None:
         self._refresh(self.producers.setdefault(group, {}), connection, client_id, language, version)
+        self._producer_by_id[client_id] = connection
 
     def _refresh(
         self,
@@ -120,9 +126,13 @@ class Clients:
 
     def _leave_producers(self, group: str, connection: Connection) -> None:
         members = self.producers.get(group, {})
-        members.pop(connection, None)
+        left = members.pop(connection, None)
         if not members:
             self.producers.pop(group, None)
+        # A client with producers in other groups can still be reached.
+        gone = not any(connection in others for others in self.producers.values())
+        if left is not None and gone and self._producer_by_id.get(left.client_id) is connection:
+            del self._producer_by_id[left.client_id]
 
     def _leave_consumers(self, name: str, connection: Connection) -> None:
         group = self.consumers.get(name)

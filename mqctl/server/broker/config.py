@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 from mqctl.errors import ConfigError
 from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.indexfile import Geometry
+from mqctl.store.schedule import DEFAULT_LEVELS, parse_levels
 from mqctl.store.store import StoreConfig
 
 # Never settable over the wire: what names a path, an address or a command, and what cannot change while
@@ -28,6 +29,7 @@ PROTECTED_KEYS: Final = frozenset(
         "storePathCommitLog",
         "mappedFileSizeCommitLog",
         "mappedFileSizeConsumeQueue",
+        "messageDelayLevel",
     }
 )
 
@@ -72,6 +74,10 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
     disk_space_clean_forcibly_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.85
     disk_space_warning_level_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.90
 
+    message_delay_level: Annotated[str, Meta(pattern=r"^ *\d{1,9}[smhd]( +\d{1,9}[smhd])* *$")] = DEFAULT_LEVELS
+    flush_delay_offset_interval: Annotated[int, Meta(ge=1)] = 10_000
+    timer_max_delay_sec: Annotated[int, Meta(ge=0)] = 3 * 24 * 3600
+
     broker_permission: int = 6
     default_topic_queue_nums: int = 8
     auto_create_topic_enable: bool = True
@@ -85,6 +91,15 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
 
     max_message_size: int = 4 * 1024 * 1024
     start_accept_send_request_time_stamp: int = 0
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: Annotated[int, Meta(ge=1)] = 200
+    os_page_cache_busy_time_out_mills: Annotated[int, Meta(ge=1)] = 1000
+    # Messages a second, 0 for any number; these two are mqctl's own.
+    topic_send_rate_limit: Annotated[int, Meta(ge=0)] = 0
+    client_send_rate_limit: Annotated[int, Meta(ge=0)] = 0
+    store_reply_message_enable: bool = True
+    # In Java a system property, rocketmq.broker.rebalance.lockMaxLiveTime.
+    rebalance_lock_max_live_time: Annotated[int, Meta(ge=1)] = 60_000
     reject_transaction_message: bool = False
     transaction_time_out: int = 6000
     transaction_check_max: int = 15
@@ -97,6 +112,15 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
     max_transfer_bytes_on_message_in_disk: int = 64 * 1024
     max_transfer_count_on_message_in_disk: int = 8
     access_message_in_memory_max_ratio: int = 40
+
+    disable_consume_if_consumer_read_slowly: bool = False
+    consumer_fallbehind_threshold: Annotated[int, Meta(ge=0)] = 16 * 1024**3
+
+    enable_property_filter: bool = False
+    filter_data_clean_time_span: int = 24 * 3600 * 1000
+    # These two shape what is kept of a filter in config/consumerFilter.json.
+    expect_consumer_num_use_filter: Annotated[int, Meta(ge=1, le=2**20)] = 32
+    max_error_rate_of_bloom_filter: Annotated[int, Meta(ge=1, le=99)] = 20
 
     notify_consumer_ids_changed_enable: bool = True
     flush_consumer_offset_interval: int = 5000
@@ -142,6 +166,7 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
             commitlog_file_size=self.mapped_file_size_commit_log,
             queue_file_size=self.mapped_file_size_consume_queue,
             index=Geometry(self.max_hash_slot_num, self.max_index_num) if self.message_index_enable else None,
+            delay_levels_ms=parse_levels(self.message_delay_level),
         )
 
 

@@ -35,6 +35,7 @@ class Flushing:
         self._running: asyncio.Task[None] | None = None
         self._wanted_again = False
         self._refused = False
+        self._refusals = 0
         self._last = clock()
 
     def request(self) -> None:
@@ -57,6 +58,7 @@ class Flushing:
         except OSError as error:
             log.error("commit log: not synced: %s", error.strerror)
             self._refused = True
+            self._refusals += 1
             self._loop.call_later(RETRY_SECONDS, self.request)
             self._on_failed(error)
         finally:
@@ -74,6 +76,17 @@ class Flushing:
         self._log.synced(unsynced)
         self._last = self._clock()
         self._on_flushed(unsynced.end)
+
+    async def reach(self, end: int) -> bool:
+        """Waits until the log is on disk up to `end`; False if the disk refuses."""
+        while self._log.flushed < end:
+            self.request()
+            refusals = self._refusals
+            if self._running is not None:
+                await asyncio.wait((self._running,))
+            if self._refusals > refusals:
+                return False
+        return True
 
     async def finish(self) -> None:
         """Waits for a sync under way, then syncs the rest. Raises OSError when the disk refuses."""

@@ -81,6 +81,12 @@ class Groups:
         self._table[group.group_name] = group
         return self._changed()
 
+    def stop(self, group: str) -> None:
+        """No consumer of the group gets messages until somebody sets consumeEnable again."""
+        found = self._table.get(group)
+        if found is not None and found.consume_enable:
+            self.put(msgspec.structs.replace(found, consume_enable=False))
+
     def delete(self, group: str) -> asyncio.Future[None]:
         self._table.pop(group, None)
         return self._changed()

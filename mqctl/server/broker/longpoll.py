@@ -10,6 +10,7 @@ from typing import Final
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.headers import PullMessageHeader
+from mqctl.store.fetch import Wanted
 
 # Clients ask for 15 to 20 s and give up after 30. A longer wish only keeps memory busy.
 MAX_HOLD_MS: Final = 60_000
@@ -20,7 +21,7 @@ class ParkedPull:
     connection: Connection
     request: Command
     header: PullMessageHeader
-    tag_codes: frozenset[int] | None
+    wanted: Wanted
     # Where to look next. Runs ahead of the request's offset when messages came that the filter passed over.
     queue_offset: int
     timer: asyncio.TimerHandle | None = None

@@ -19,17 +19,20 @@ from mqctl.remoting.headers import ConsumerGroupHeader, ProducerGroupHeader, Unr
 from mqctl.server.broker.assignment import assign
 from mqctl.server.broker.clients import Client, Clients, ConsumerGroup
 from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.filterdata import FilterTable
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.register import Registration
+from mqctl.server.broker.subscribing import compile_subscription, is_tag_type
 from mqctl.server.broker.topics import MAX_TOPIC_NAME, RETRY_PREFIX, Topics
 from mqctl.server.loop import HandlerTable
 
-EXPRESSION_TAG = "TAG"
-
 
 class Membership:
-    def __init__(self, config: BrokerConfig, topics: Topics, groups: Groups, registration: Registration) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: Topics, groups: Groups, filters: FilterTable, registration: Registration
+    ) -> None:
         self._config = config
+        self._filters = filters
         self._registration = registration
         self._topics = topics
         self._groups = groups
@@ -56,6 +59,7 @@ class Membership:
             self.clients.heartbeat_consumer(
                 connection, heartbeat.client_id, request.language, request.version, consumer
             )
+            self._filters.register(consumer.group_name, consumer.subscription_data_set)
         for producer in heartbeat.producer_data_set:
             self.clients.heartbeat_producer(
                 connection, heartbeat.client_id, request.language, request.version, producer.group_name
@@ -69,10 +73,12 @@ class Membership:
     def on_check_client(self, connection: Connection, request: Command, _: None) -> Command:
         """Clients ask this before they subscribe with anything but tags."""
         subscription = bodies.decode(CheckClientBody, request.body).subscription_data
-        if subscription is not None and subscription.expression_type != EXPRESSION_TAG:
-            raise RequestFailed(
-                ResponseCode.SYSTEM_ERROR,
-                f"this broker does not filter by {subscription.expression_type} (enablePropertyFilter is off)",
+        if subscription is not None and not is_tag_type(subscription.expression_type):
+            compile_subscription(
+                self._config,
+                subscription.expression_type,
+                subscription.sub_string,
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
             )
         return request.reply()
 
@@ -120,6 +126,8 @@ class Membership:
 
     def _notify(self, group: ConsumerGroup) -> None:
         """Every member rebalances at once instead of at its next round in up to 20 s."""
+        if not group.members:
+            self._filters.unregister(group.name)
         settings = self._groups.get(group.name)
         allowed = settings is None or settings.notify_consumer_ids_changed_enable
         if not (self._config.notify_consumer_ids_changed_enable and allowed):

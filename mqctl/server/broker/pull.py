@@ -8,7 +8,7 @@ from typing import Final
 
 from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting import bodies
-from mqctl.remoting.bodies import MessageQueue, OffsetMovedEvent, SubscriptionData, SubscriptionGroupConfig
+from mqctl.remoting.bodies import MessageQueue, OffsetMovedEvent, SubscriptionGroupConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
@@ -20,20 +20,17 @@ from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.longpoll import LongPolls, ParkedPull
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.broker.stats import BrokerStats
+from mqctl.server.broker.subscribing import Subscribing
 from mqctl.server.broker.topics import OFFSET_MOVED_EVENT, PERM_READ, Topics
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.fetch import Fetched, FetchStatus, Limits, fetch, places, read_ahead
+from mqctl.store.fetch import Fetched, FetchStatus, Limits, Wanted, fetch, places, read_ahead
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import KEYS, TAGS, format_properties
 from mqctl.store.store import MessageStore, NewMessage
 
 FLAG_COMMIT_OFFSET: Final = 1
 FLAG_SUSPEND: Final = 2
-FLAG_SUBSCRIPTION: Final = 4
-
-MATCH_ALL: Final = "*"
-EVERYTHING: Final = SubscriptionData(sub_string=MATCH_ALL)
 
 _CODES: Final = {
     FetchStatus.FOUND: ResponseCode.SUCCESS,
@@ -51,25 +48,6 @@ def response_code(fetched: Fetched, asked_offset: int) -> ResponseCode:
     if fetched.status in (FetchStatus.NO_MESSAGE_IN_QUEUE, FetchStatus.NO_MATCHED_LOGIC_QUEUE):
         return ResponseCode.PULL_NOT_FOUND if asked_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
     return _CODES[fetched.status]
-
-
-def tag_codes(subscription: SubscriptionData) -> frozenset[int] | None:
-    """The hashes to look for in the consume queue; None when every message is wanted. The client's own
-    hashes are not enough: the Go client hashes bytes where Java hashes UTF-16 units."""
-    if subscription.sub_string in ("", MATCH_ALL):
-        return None
-    return frozenset(subscription.code_set | {java_hash(tag) for tag in subscription.tags_set})
-
-
-def parse_tags(topic: str, expression: str | None) -> SubscriptionData:
-    """A subscription as clients write it: tags separated by `||`, or `*`. Raises ValueError."""
-    text = (expression or "").strip()
-    if text in ("", MATCH_ALL):
-        return SubscriptionData(topic=topic, sub_string=MATCH_ALL)
-    tags = [tag.strip() for tag in text.split("||") if tag.strip()]
-    if not tags:
-        raise ValueError(f"the subscription {text!r} names no tag")
-    return SubscriptionData(topic=topic, sub_string=text, tags_set=set(tags), code_set={java_hash(tag) for tag in tags})
 
 
 class Pulling:
@@ -90,7 +68,7 @@ class Pulling:
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
-        self._clients = clients
+        self._subscribing = Subscribing(config, clients)
         self._store = store
         self._acks = acks
         self._stats = stats
@@ -111,35 +89,35 @@ class Pulling:
     def on_pull(self, connection: Connection, request: Command, header: PullMessageHeader) -> Command | None:
         group = self._groups.find(header.consumer_group)
         self._check(header, group)
-        codes = tag_codes(self._subscription(header, group))
+        wanted = self._subscribing.wanted(header, group)
         if self._is_cold(header):
-            self._spawn(self._pull_cold(connection, request, header, codes))
+            self._spawn(self._pull_cold(connection, request, header, wanted))
             return None
-        return self._pull(connection, request, header, codes)
+        return self._pull(connection, request, header, wanted)
 
     async def _pull_cold(
-        self, connection: Connection, request: Command, header: PullMessageHeader, codes: frozenset[int] | None
+        self, connection: Connection, request: Command, header: PullMessageHeader, wanted: Wanted
     ) -> None:
         """What lies far back is on disk only. A thread waits for the disk, and nobody else does."""
         limits = self._limits(header, cold=True)
-        wanted = places(self._store, header.topic, header.queue_id, header.queue_offset, limits, codes)
-        await asyncio.to_thread(read_ahead, wanted)
+        ahead = places(self._store, header.topic, header.queue_id, header.queue_offset, limits, wanted)
+        await asyncio.to_thread(read_ahead, ahead)
         try:
-            answer = self._pull(connection, request, header, codes)
+            answer = self._pull(connection, request, header, wanted)
         except Exception as error:
             answer = failure(connection, request, error)
         if answer is not None and not request.is_oneway:
             connection.send(answer)
 
     def _pull(
-        self, connection: Connection, request: Command, header: PullMessageHeader, codes: frozenset[int] | None
+        self, connection: Connection, request: Command, header: PullMessageHeader, wanted: Wanted
     ) -> Command | None:
-        fetched = self._fetch(header, header.queue_offset, codes)
+        fetched = self._fetch(header, header.queue_offset, wanted)
         if header.sys_flag & FLAG_COMMIT_OFFSET and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         code = response_code(fetched, header.queue_offset)
         if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & FLAG_SUSPEND and not request.is_oneway:
-            self._park(connection, request, header, codes, fetched)
+            self._park(connection, request, header, wanted, fetched)
             return None
         return self._answer(request, header, code, fetched)
 
@@ -162,46 +140,11 @@ class Pulling:
                 f"{topic.read_queue_nums} read queues",
             )
 
-    def _subscription(self, header: PullMessageHeader, group: SubscriptionGroupConfig) -> SubscriptionData:
-        if header.expression_type not in (None, "", "TAG"):
-            raise RequestFailed(
-                ResponseCode.SYSTEM_ERROR,
-                f"this broker does not filter by {header.expression_type} (enablePropertyFilter is off)",
-            )
-        if header.sys_flag & FLAG_SUBSCRIPTION:
-            try:
-                return parse_tags(header.topic, header.subscription)
-            except ValueError as error:
-                raise RequestFailed(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
-        members = self._clients.consumers.get(header.consumer_group)
-        if members is None:
-            raise RequestFailed(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"no consumer of group {header.consumer_group!r} has sent a heartbeat to this broker",
-            )
-        if members.message_model == "BROADCASTING" and not group.consume_broadcast_enable:
-            raise RequestFailed(
-                ResponseCode.NO_PERMISSION, f"the consumer group {group.group_name!r} may not broadcast"
-            )
-        subscription = members.subscriptions.get(header.topic)
-        if subscription is None:
-            raise RequestFailed(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer group {header.consumer_group!r} does not subscribe to {header.topic!r}",
-            )
-        if subscription.sub_version < header.sub_version:
-            # The heartbeat with the newer one is still to come: up to 30 s, since Java's client skips a
-            # heartbeat while another one is under way. Apache's broker answers SUBSCRIPTION_NOT_LATEST and
-            # the queue stands still until then. Without a filter nothing is missed: clients look at the tags
-            # of what they get, whatever the broker has filtered.
-            return EVERYTHING
-        return subscription
-
     # -- reading ------------------------------------------------------------------------------------
 
-    def _fetch(self, header: PullMessageHeader, queue_offset: int, codes: frozenset[int] | None) -> Fetched:
+    def _fetch(self, header: PullMessageHeader, queue_offset: int, wanted: Wanted) -> Fetched:
         limits = self._limits(header, cold=self._is_cold(header))
-        return fetch(self._store, header.topic, header.queue_id, queue_offset, limits, codes)
+        return fetch(self._store, header.topic, header.queue_id, queue_offset, limits, wanted)
 
     def _is_cold(self, header: PullMessageHeader) -> bool:
         """Whether the message asked for is too far behind the end of the log to be still in memory."""
@@ -232,16 +175,16 @@ class Pulling:
         connection: Connection,
         request: Command,
         header: PullMessageHeader,
-        codes: frozenset[int] | None,
+        wanted: Wanted,
         fetched: Fetched,
     ) -> None:
         config = self._config
         hold = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
-        self.long_polls.park(ParkedPull(connection, request, header, codes, fetched.next_offset), hold)
+        self.long_polls.park(ParkedPull(connection, request, header, wanted, fetched.next_offset), hold)
 
     def _retry(self, pull: ParkedPull, last: bool) -> bool:
         try:
-            fetched = self._fetch(pull.header, pull.queue_offset, pull.tag_codes)
+            fetched = self._fetch(pull.header, pull.queue_offset, pull.wanted)
         except StoreError as error:
             pull.connection.send(failure(pull.connection, pull.request, error))
             return True

@@ -32,6 +32,9 @@ from mqctl.store.properties import (
     ORIGIN_MESSAGE_ID,
     RETRY_TOPIC,
     TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
     TRAN_MSG,
     drop_property,
     join_properties,
@@ -46,7 +49,7 @@ DLQ_QUEUES: Final = 1
 FIRST_RETRY_LEVEL: Final = 3
 
 # What was ordered for the first delivery is done, and must not happen to a later one.
-_DONE_WITH: Final = (TRAN_MSG, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+_DONE_WITH: Final = (TRAN_MSG, TIMER_DELIVER_MS, TIMER_DELAY_SEC, TIMER_DELAY_MS)
 
 
 class Returning:

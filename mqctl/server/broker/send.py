@@ -15,9 +15,11 @@ from mqctl.remoting.command import JSON, ONEWAY_FLAG, Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.headers import SendMessageHeader, long_send_header
 from mqctl.remoting.message import decode_batch
+from mqctl.remoting.recallhandle import RecallHandle
 from mqctl.remoting.sendreply import SendReply, reply_template
 from mqctl.server.broker.acks import Acks, Answer
 from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.broker.ratelimit import RateLimits
 from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, RETRY_PREFIX, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store import record
@@ -27,6 +29,11 @@ from mqctl.store.properties import (
     CLUSTER,
     DELAY,
     TAGS,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
     TRAN_MSG,
     UNIQ_KEY,
     WAIT,
@@ -36,16 +43,17 @@ from mqctl.store.properties import (
     join_texts,
     parse_properties,
 )
+from mqctl.store.schedule import TIMER_TOPIC
 from mqctl.store.store import MessageStore, NewMessage
 
 # With one of these a detour may want the message: it is delayed, or part of a transaction.
-SPECIAL: Final = frozenset(
-    {DELAY, TRAN_MSG, "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DEL_UNIQKEY"}
-)
+SPECIAL: Final = frozenset({DELAY, TRAN_MSG, TIMER_DELIVER_MS, TIMER_DELAY_SEC, TIMER_DELAY_MS})
 
 # Where a message goes that may not simply go into its topic. Gets the message and its properties as text, returns
 # it as it came or aimed elsewhere. Raises RequestFailed.
 Detour = Callable[[NewMessage, str], NewMessage]
+# The header of a message that a consumer sent to its group's retry topic, aimed where it belongs.
+Returned = Callable[[SendMessageHeader], SendMessageHeader]
 
 
 class Sending:
@@ -63,11 +71,15 @@ class Sending:
         self._acks = acks
         self._spawn = spawn
         self._creating = topics.creating
+        self._pressure = acks.pressure
+        limits = (config.topic_send_rate_limit, config.client_send_rate_limit)
+        self._limits = RateLimits(*limits) if any(limits) else None
         self._own_properties = join_properties({CLUSTER: config.broker_cluster_name}).encode()
         self._msg_id_prefix = store.store_host.hex().upper()
         self._own_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self._template = reply_template(self._msg_id_prefix, self._own_ext)
         self.detours: list[Detour] = []
+        self.returned: Returned = lambda header: header
 
     def handlers(self) -> HandlerTable:
         return {
@@ -83,11 +95,17 @@ class Sending:
         """Answers through `acks`, once the message is in the log; errors are answered at once."""
         if self._store.refusing:
             raise RequestFailed(ResponseCode.SERVICE_NOT_AVAILABLE, self._store.refusing)
+        if self._pressure.refusing:
+            self._pressure.check()
+        if header.topic.startswith(RETRY_PREFIX):
+            header = self.returned(header)
         topic = self._topics.get(header.topic)
         if topic is None or header.topic in self._creating:
             self._spawn(self._create_and_send(connection, request, header))
             return None
-        self._check(header, topic)
+        self.check(header, topic)
+        if self._limits is not None:
+            self._limits.check(connection, header.topic, len(decode_batch(request.body)) if header.batch else 1)
         queue_id = header.queue_id if header.queue_id >= 0 else random.randrange(topic.write_queue_nums)
         born_host = connection.attachment
         if born_host is None:
@@ -95,7 +113,7 @@ class Sending:
         if header.batch:
             answer = self._put_batch(request, header, queue_id, born_host)
         else:
-            answer = self._put_one(request, header, queue_id, born_host)
+            answer = self.put_one(request, header, queue_id, born_host)
         if request.flag & ONEWAY_FLAG:
             self._acks.schedule()
         elif self._acks.sync_flush and get_property(header.properties, WAIT) != "false":
@@ -135,7 +153,7 @@ class Sending:
                 f"the topic {topic!r} belongs to the broker: sending to it is forbidden",
             )
 
-    def _check(self, header: SendMessageHeader, topic: TopicConfig) -> None:
+    def check(self, header: SendMessageHeader, topic: TopicConfig) -> None:
         """Raises RequestFailed. Apache's 4.9.7 broker stores messages for a topic without write
         permission, counting on clients to look at the route; here the permission holds for everybody."""
         config = self._config
@@ -169,22 +187,37 @@ class Sending:
 
     # -- storing ------------------------------------------------------------------------------------
 
-    def _put_one(self, request: Command, header: SendMessageHeader, queue_id: int, born_host: bytes) -> Answer:
+    def put_one(self, request: Command, header: SendMessageHeader, queue_id: int, born_host: bytes) -> Answer:
+        """The answer is true once the message is written. Raises RequestFailed."""
         text = header.properties
         found = parse_properties(text)
         if WAIT in found:  # an instruction for this broker, not a part of the message
             text = drop_property(text, WAIT)
         properties = join_texts(text.encode(), self._own_properties)
         message = self._message(header, queue_id, request.body, properties, found, header.flag, born_host)
-        if not SPECIAL.isdisjoint(found) or header.topic.startswith(RETRY_PREFIX):
-            for detour in self.detours:
-                message = detour(message, message.properties.decode(errors="replace"))
+        if not SPECIAL.isdisjoint(found) or header.sys_flag & record.SYS_TRANSACTION_MASK:
+            message = self.detoured(message)
         try:
             appended = self._store.put(message)
         except StoreError as error:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, error.message) from None
         reply = SendReply(self._template, appended.phys_offset, queue_id, appended.queue_offset, request.opaque)
+        if message.topic == TIMER_TOPIC:
+            return request.reply(ext={**reply.as_command().fields(), **self._recall_ext(header.topic, message)})
         return reply if request.codec == JSON else request.reply(ext=reply.as_command().fields())
+
+    def _recall_ext(self, topic: str, message: NewMessage) -> dict[str, str]:
+        """With this the sender can take a message back that waits for its time."""
+        properties = parse_properties(message.properties.decode())
+        if UNIQ_KEY not in properties or TIMER_DEL_UNIQKEY in properties:
+            return {}
+        handle = RecallHandle(topic, self._config.broker_name, properties[TIMER_OUT_MS], properties[UNIQ_KEY])
+        return {"recallHandle": handle.encode()}
+
+    def detoured(self, message: NewMessage) -> NewMessage:
+        for detour in self.detours:
+            message = detour(message, message.properties.decode(errors="replace"))
+        return message
 
     def _put_batch(self, request: Command, header: SendMessageHeader, queue_id: int, born_host: bytes) -> Answer:
         """Each message keeps its own properties as they are and gets the batch's behind them."""

@@ -16,7 +16,7 @@ from mqctl.remoting.bodies import DataVersion, TopicConfig, TopicConfigTable
 from mqctl.remoting.codes import ResponseCode
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
-from mqctl.store.schedule import SCHEDULE_TOPIC
+from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 
 PERM_INHERIT: Final = 1
 PERM_WRITE: Final = 2
@@ -44,6 +44,7 @@ LEGAL_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
 NOT_FOR_CLIENTS: Final = frozenset(
     {
         SCHEDULE_TOPIC,
+        TIMER_TOPIC,
         TRANS_HALF_TOPIC,
         TRANS_OP_TOPIC,
         TRANS_CHECK_MAX_TOPIC,

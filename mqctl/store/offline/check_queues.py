@@ -18,14 +18,15 @@ from mqctl.store.offline.logscan import RawRecord
 from mqctl.store.offline.order import Kind, QueueOrder, Step
 from mqctl.store.offline.queuefiles import QueueFiles
 from mqctl.store.properties import INNER_MULTI_DISPATCH, TAGS, get_property
-from mqctl.store.recover import NOT_FOR_CONSUMERS
-from mqctl.store.schedule import SCHEDULE_TOPIC
+from mqctl.store.rebuild import NOT_FOR_CONSUMERS
+from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 
 # Expected entries are compared when so many have gathered.
 PIECE: Final = 4096 * ENTRY_SIZE
 
 MAX_PER_QUEUE: Final = 1000  # findings about one queue that are kept; the rest is counted
 
+WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # there the tags code is a time of delivery
 MAX_EXT_ADDRESS: Final = -(1 << 31) - 1  # tags codes up to this are addresses in consumequeue_ext
 SYS_INNER_BATCH: Final = 0x80  # 5.x: such records are listed in batchconsumequeue, not here
 
@@ -272,8 +273,8 @@ class _QueueCheck:
             return f"points to log offset {have[0]}, its record is at {phys_offset}"
         if have[1] != size:
             return f"says {have[1]} bytes, the record at {phys_offset} has {size}"
-        if have[2] <= MAX_EXT_ADDRESS or (self.queue is not None and self.queue.topic == SCHEDULE_TOPIC):
-            return None  # there it is an address, or a time of delivery
+        if have[2] <= MAX_EXT_ADDRESS or (self.queue is not None and self.queue.topic in WAITING_TOPICS):
+            return None
         return f"has tags code {have[2]}, the tag of the record at {phys_offset} has {code}"
 
     def unasked(self) -> Iterator[tuple[int, int]]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from mqctl.errors import NotFound
 from mqctl.store import record
+from mqctl.store.consumequeue import LOST_SIZE
 from mqctl.store.offline.datafiles import DataFiles, reading
 from mqctl.store.offline.logscan import CHUNK, LogScan, OnDamage
 from mqctl.store.offline.queuefiles import QueueFiles
@@ -103,6 +104,9 @@ class StoreFolder:
         """What a queue's entries lead to; a text says what is there instead of a record."""
         start, stop = max(start, queue.min_offset), min(stop, queue.max_offset)
         for queue_offset, (phys_offset, size, _) in enumerate(queue.entries(start, stop), start):
+            if size == LOST_SIZE:
+                yield f"{queue.topic}/{queue.queue_id}@{queue_offset}: the message was lost"
+                continue
             try:
                 # The size is not believed before the record confirms it: it may be anything after damage.
                 yield self.record_at(phys_offset, size if 0 < size < CHUNK else None)

@@ -13,6 +13,9 @@ from mqctl.store.offline.datafiles import DataFile, DataFiles
 # How much of the log is read at a time.
 CHUNK: Final = 4 * 1024 * 1024
 
+# How much of the log is worked through between two reports of the progress.
+STEP: Final = CHUNK
+
 # A broker may be writing the record at the log's end while we read it. It is looked at again after this long.
 SECOND_LOOK_S: Final = 0.05
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mqctl.store import record
 from mqctl.store.offline.folder import StoreFolder
-from mqctl.store.offline.logscan import OnDamage
+from mqctl.store.offline.logscan import STEP, OnDamage
 from mqctl.store.properties import KEY_SEPARATOR, KEYS, UNIQ_KEY, get_property
 
 
@@ -50,13 +50,18 @@ def search(
     query: Query,
     body_of: Callable[[record.Record], bytes],
     on_damage: OnDamage,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[record.Record]:
     """All records that fit, in the order of the log; also those whose topic was deleted."""
     needles = query.needles()
-    start = None if query.since is None else store.file_from(query.since)
-    for raw in store.scan(on_damage, start):
+    scan = store.scan(on_damage, None if query.since is None else store.file_from(query.since))
+    begin = next_step = scan.place
+    for raw in scan:
         end = raw.position + raw.fields[0]
         if all(raw.buffer.find(needle, raw.position, end) >= 0 for needle in needles):
             found = record.parse(memoryview(raw.buffer)[raw.position : end], 0)
             if query.fits(found, body_of):
                 yield found
+        if scan.place >= next_step:
+            on_progress(scan.place - begin, store.log.end - begin)
+            next_step = scan.place + STEP

@@ -43,7 +43,7 @@ func (d *driver) producerStart(r *request) (fields, error) {
 	if r.SendTimeoutMs != nil {
 		options = append(options, producer.WithSendMsgTimeout(milliseconds(*r.SendTimeoutMs)))
 	}
-	p, err := rocketmq.NewProducer(options...)
+	p, err := d.newProducer(r, options)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,13 @@ func (d *driver) producerStart(r *request) (fields, error) {
 	defer d.lock.Unlock()
 	d.producers[r.Name] = p
 	return fields{"instanceName": instance}, nil
+}
+
+func (d *driver) newProducer(r *request, options []producer.Option) (rocketmq.Producer, error) {
+	if r.Transactional {
+		return newTransactional(d, r.Name, options)
+	}
+	return rocketmq.NewProducer(options...)
 }
 
 func (d *driver) producerStop(r *request) (fields, error) {

@@ -44,6 +44,7 @@ type request struct {
 	CreateTopicQueueNums *int `json:"createTopicQueueNums"`
 	SendTimeoutMs        *int `json:"sendTimeoutMs"`
 	MaxMessageSize       *int `json:"maxMessageSize"`
+	Transactional        bool `json:"transactional"`
 
 	Mode        string           `json:"mode"`
 	Count       int              `json:"count"`

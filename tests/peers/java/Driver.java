@@ -53,9 +53,12 @@ import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.MessageQueueSelector;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -294,7 +297,9 @@ public final class Driver {
     // ---------------------------------------------------------------- producing
 
     private JsonObject producerStart(Request request) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(request.text("group"));
+        DefaultMQProducer producer = request.has("transactional")
+            ? transactional(request)
+            : new DefaultMQProducer(request.text("group"));
         configure(producer, request);
         request.ifNumber("retryTimes", producer::setRetryTimesWhenSendFailed);
         request.ifNumber("retryTimes", producer::setRetryTimesWhenSendAsyncFailed);
@@ -305,6 +310,34 @@ public final class Driver {
         producer.start();
         producers.put(request.text("name"), producer);
         return started(producer);
+    }
+
+    /** It does what each message says, so that any producer of the group can answer for another. */
+    private DefaultMQProducer transactional(Request request) {
+        TransactionMQProducer producer = new TransactionMQProducer(request.text("group"));
+        producer.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return state(message.getUserProperty("outcome"));
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                JsonObject event = describe(message);
+                event.addProperty("event", "message");
+                event.addProperty("consumer", request.text("name"));
+                emit(event);
+                return state(message.getUserProperty("checked"));
+            }
+        });
+        return producer;
+    }
+
+    private static LocalTransactionState state(String word) {
+        if (word == null || word.equals("commit")) {
+            return LocalTransactionState.COMMIT_MESSAGE;
+        }
+        return word.equals("rollback") ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.UNKNOW;
     }
 
     private JsonObject producerStop(Request request) {
@@ -326,6 +359,10 @@ public final class Driver {
         CompletableFuture<SendResult> future = new CompletableFuture<>();
         switch (request.text("mode", "sync")) {
             case "sync":
+                if (producer instanceof TransactionMQProducer) {
+                    future.complete(producer.sendMessageInTransaction(message, null));
+                    break;
+                }
                 future.complete(selector == null ? producer.send(message) : producer.send(message, selector, null));
                 break;
             case "oneway":

@@ -244,6 +244,7 @@ def test_a_queue_that_starts_late(queue: ConsumeQueue, handles: FileHandles, sta
 
 def test_only_filler_was_written(queue: ConsumeQueue, handles: FileHandles) -> None:
     queue.start_at(7)
+    queue.flush()
     again = reopened(queue, handles)
     assert (again.min_offset, again.max_offset) == (7, 7)
     assert again.end_of_log() == 0
@@ -258,6 +259,7 @@ def test_truncate(queue: ConsumeQueue, handles: FileHandles, keep: int, flushed:
     queue.truncate(keep)
     assert (queue.max_offset, queue.next_offset) == (keep, keep)
     assert contents(queue) == list(range(keep))
+    queue.flush()
     assert contents(reopened(queue, handles)) == list(range(keep))
     fill(queue, 4)
     queue.flush()
@@ -266,6 +268,7 @@ def test_truncate(queue: ConsumeQueue, handles: FileHandles, keep: int, flushed:
 
 def test_truncate_leaves_no_file_without_entries(queue: ConsumeQueue) -> None:
     fill(queue, 25)
+    queue.flush()
     queue.truncate(10)
     assert files(queue) == [0]
 
@@ -318,6 +321,8 @@ class AnySequence(RuleBasedStateMachine):
     def start_late(self, start: int) -> None:
         self.queue.start_at(start)
         self.first = self.flushed = start
+        self.append(1)
+        self.flush()
 
     @precondition(lambda self: self.expected)
     @rule(data=st.data())
@@ -325,7 +330,7 @@ class AnySequence(RuleBasedStateMachine):
         keep = data.draw(st.integers(self.first, self.end))
         self.queue.truncate(keep)
         self.expected = self.expected[: keep - self.first]
-        self.flushed = keep
+        self.flushed = min(self.flushed, keep)
 
     @rule()
     def crash(self) -> None:

@@ -16,6 +16,7 @@ from mqctl.remoting.message import Message, ReceivedMessage, decode_records, enc
 from mqctl.remoting.pool import ConnectionPool
 from mqctl.server.broker.app import VIP_PORT_DISTANCE, Broker
 from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.clock import Clock
 from mqctl.store.properties import format_properties
 
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
@@ -248,8 +249,8 @@ def broker_config(root: Path, **settings: Any) -> BrokerConfig:
 
 
 @contextlib.asynccontextmanager
-async def running(root: Path, **settings: Any) -> AsyncIterator[House]:
-    house = House(Broker(broker_config(root, **settings)))
+async def running(root: Path, clock: Clock | None = None, **settings: Any) -> AsyncIterator[House]:
+    house = House(Broker(broker_config(root, **settings), clock))
     await house.broker.start()
     try:
         yield house

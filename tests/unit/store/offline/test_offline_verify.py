@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from mqctl.store import verify as verifying
 from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE
-from mqctl.store.inspect import StoreFolder
-from mqctl.store.verify import Report, verify
+from mqctl.store.offline import check_queues, findings
+from mqctl.store.offline import verify as verifying
+from mqctl.store.offline.findings import Report
+from mqctl.store.offline.folder import StoreFolder
+from mqctl.store.offline.verify import verify
 from tests.unit.store.stores import crash_copy, drop_without_close, message, new_store, numbered, opened, put_all
 
 QUEUE = "consumequeue/t/0/00000000000000000000"
@@ -62,7 +64,7 @@ def test_a_sound_store(root: Path) -> None:
 
 
 def test_pieces_that_are_compared_one_by_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "PIECE", ENTRY_SIZE)
+    monkeypatch.setattr(check_queues, "PIECE", ENTRY_SIZE)
     assert check(root).findings == []
 
 
@@ -279,7 +281,7 @@ def test_a_log_file_cut_short(root: Path) -> None:
 
 
 def test_many_findings_are_counted(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "MAX_PER_FILE", 2)
+    monkeypatch.setattr(findings, "MAX_PER_FILE", 2)
     for queue_offset in range(10):
         set_entry(root, queue_offset, 7, 7, 7)
     found = damages(root)
@@ -302,7 +304,7 @@ def test_config_files(root: Path) -> None:
 
 
 def test_progress(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "CHUNK", 500)
+    monkeypatch.setattr(verifying, "STEP", 500)
     steps: list[tuple[int, int]] = []
     check(root, on_progress=lambda done, total: steps.append((done, total)))
     assert len(steps) >= 3

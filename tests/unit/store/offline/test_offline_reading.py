@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from mqctl.errors import NotFound, StoreError
-from mqctl.store import inspect, record
-from mqctl.store.inspect import Query, StoreFolder, search, usage, usage_by_tag
+from mqctl.store import record
+from mqctl.store.offline import logscan
+from mqctl.store.offline.folder import StoreFolder
+from mqctl.store.offline.queuefiles import usage, usage_by_tag
+from mqctl.store.offline.search import Query, search
 from tests.unit.store.stores import Clock, files_below, message, new_store, numbered, opened, put_all
 
 
@@ -26,16 +29,16 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-def no_damage(place: int, what: str) -> None:
-    raise AssertionError(f"{place}: {what}")
+def no_damage(start: int, end: int, what: str) -> None:
+    raise AssertionError(f"{start} to {end}: {what}")
 
 
 def scanned(root: Path, damages: list[int] | None = None) -> list[bytes]:
     """The bodies of all records."""
 
-    def on_damage(place: int, what: str) -> None:
-        assert damages is not None, (place, what)
-        damages.append(place)
+    def on_damage(start: int, end: int, what: str) -> None:
+        assert damages is not None, (start, what)
+        damages.append(start)
 
     return [raw.buffer[raw.body_at : raw.body_at + raw.fields[-1]] for raw in StoreFolder(root).scan(on_damage)]
 
@@ -134,7 +137,7 @@ def test_scan_of_a_whole_log(root: Path) -> None:
 @pytest.mark.parametrize("chunk", [100, 128, 300, 1024])
 def test_scan_in_small_pieces(root: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     whole = scanned(root)
-    monkeypatch.setattr(inspect, "CHUNK", chunk)
+    monkeypatch.setattr(logscan, "CHUNK", chunk)
     assert scanned(root) == whole
 
 

@@ -1,0 +1,139 @@
+"""Request and reply: a question travels as a message, the answer comes back through the broker.
+
+The asker names itself in the question; whoever consumes it sends the answer to a topic of the cluster, and the
+broker that takes it pushes it to the asker's connection. Only a client that heartbeats there can be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from mqctl.client.engine import Engine
+from mqctl.errors import MqError, NotFound, RequestTimeout
+from mqctl.remoting.codes import RequestCode
+from mqctl.remoting.command import Command
+from mqctl.remoting.connection import Connection
+from mqctl.remoting.headers import Int32, Int64
+from mqctl.remoting.message import ReceivedMessage
+from mqctl.store.properties import (
+    ARRIVE_TIME,
+    CLUSTER,
+    CORRELATION_ID,
+    MSG_TYPE,
+    REPLY_TO_CLIENT,
+    TTL,
+    parse_properties,
+)
+
+REPLY_TOPIC: Final = "REPLY_TOPIC"  # behind the name of the cluster
+_IS_REPLY: Final = "reply"
+
+
+class PushReplyHeader(Struct, rename="camel"):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT: the fields of an answer that a record would have."""
+
+    topic: str
+    queue_id: Int32 = 0
+    flag: Int32 = 0
+    sys_flag: Int32 = 0
+    born_timestamp: Int64 = 0
+    store_timestamp: Int64 = 0
+    reconsume_times: Int32 | None = None
+    properties: str = ""
+    born_host: str = ""
+    store_host: str = ""
+
+
+class Asking:
+    """Loop only. Questions under way, by correlation id."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._expected: dict[str, asyncio.Future[ReceivedMessage]] = {}
+        self._prepared: set[str] = set()
+        engine.serve(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, PushReplyHeader, self._on_reply)
+
+    async def prepare(self, topic: str, timeout: float) -> None:
+        """The answer may come through any broker of the topic: all must know us before the question leaves."""
+        if topic in self._prepared:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await self._engine.routes.find(topic)
+                await self._engine.heartbeat()
+        except NotFound:
+            return  # sending creates the topic, or says why not
+        except TimeoutError:
+            raise RequestTimeout(f"the brokers of {topic} did not answer within {timeout:g} s") from None
+        self._prepared.add(topic)
+
+    async def ask(self, send: Callable[[Mapping[str, str]], Awaitable[None]], timeout: float) -> ReceivedMessage:
+        """`send` gets the properties that make a message a question. Raises RequestTimeout without an answer."""
+        correlation_id = str(uuid.uuid4())
+        properties = {
+            CORRELATION_ID: correlation_id,
+            REPLY_TO_CLIENT: self._engine.client_id,
+            TTL: str(int(timeout * 1000)),
+        }
+        future: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
+        self._expected[correlation_id] = future
+        try:
+            async with asyncio.timeout(timeout):
+                await send(properties)
+                return await future
+        except TimeoutError:
+            raise RequestTimeout(f"the question was sent, and not answered within {timeout:g} s") from None
+        finally:
+            del self._expected[correlation_id]
+
+    def _on_reply(self, connection: Connection, request: Command, header: PushReplyHeader) -> Command:
+        """An answer that nobody waits for any more is no fault of the broker's."""
+        message = _received(header, request.body)
+        future = self._expected.get(message.properties.get(CORRELATION_ID, ""))
+        if future is not None and not future.done():
+            future.set_result(message)
+        return request.reply()
+
+
+def answer_to(question: ReceivedMessage) -> tuple[str, dict[str, str]]:
+    """Topic and properties of the answer. Raises MqError when the message asks nothing."""
+    asked = question.properties
+    missing = [name for name in (CLUSTER, CORRELATION_ID, REPLY_TO_CLIENT) if name not in asked]
+    if missing:
+        raise MqError(f"the message {question.msg_id} is no question: it lacks {', '.join(missing)}")
+    kept = {name: asked[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if name in asked}
+    return f"{asked[CLUSTER]}_{REPLY_TOPIC}", {**kept, MSG_TYPE: _IS_REPLY}
+
+
+def _received(header: PushReplyHeader, body: bytes) -> ReceivedMessage:
+    """What is only known of a stored record is 0."""
+    return ReceivedMessage(
+        topic=header.topic,
+        stored_body=body,
+        properties={**parse_properties(header.properties), ARRIVE_TIME: str(time.time_ns() // 1_000_000)},
+        flag=header.flag,
+        sys_flag=header.sys_flag,
+        queue_id=header.queue_id,
+        queue_offset=0,
+        phys_offset=0,
+        size_bytes=0,
+        body_crc=0,
+        born_timestamp=header.born_timestamp,
+        born_host=_host(header.born_host),
+        store_timestamp=header.store_timestamp,
+        store_host=_host(header.store_host),
+        reconsume_times=header.reconsume_times or 0,
+        prepared_offset=0,
+    )
+
+
+def _host(text: str) -> tuple[str, int]:
+    """Java prints `/10.0.0.1:1234`, with a host name before the slash if it knows one."""
+    host, _, port = text.rpartition(":")
+    return host.rpartition("/")[2] or "0.0.0.0", int(port) if port.isdecimal() else 0

@@ -1,0 +1,157 @@
+"""The same clients for scripts: every method waits for its result.
+
+    from mqctl.client.blocking import Producer
+
+    with Producer("group", namesrv="127.0.0.1:9876") as p:
+        p.send(Message("topic", b"hello"))
+
+There is one implementation, the asynchronous one. These classes run it on a loop in the background that all
+blocking clients of the process share; any thread may call them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
+
+from mqctl.background import BackgroundLoop
+from mqctl.client import producer as asynchronous
+from mqctl.client import transactions
+from mqctl.client.options import ProducerOptions
+from mqctl.client.results import SendResult
+from mqctl.client.transactions import TransactionListener, TransactionResult
+from mqctl.remoting.bodies import MessageQueue
+from mqctl.remoting.message import Message, ReceivedMessage
+
+T = TypeVar("T")
+
+_making = threading.Lock()
+_shared: tuple[int, BackgroundLoop] | None = None
+
+
+def shared_loop() -> BackgroundLoop:
+    """Made when first needed, and anew in a process that was forked: threads do not survive that."""
+    global _shared
+    with _making:
+        if _shared is None or _shared[0] != os.getpid():
+            _shared = (os.getpid(), BackgroundLoop("mqctl-client"))
+        return _shared[1]
+
+
+class Startable(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Startable)
+
+
+class BlockingClient(Generic[C]):
+    """What all blocking clients share. `make` builds the asynchronous one, on the loop it will live on."""
+
+    def __init__(self, make: Callable[[], C]) -> None:
+        self._loop = shared_loop()
+        self._client = self._loop.call(make)
+
+    def start(self) -> None:
+        self._wait(self._client.start())
+
+    def close(self) -> None:
+        self._wait(self._client.close())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run(work)
+
+
+P = TypeVar("P", bound=asynchronous.Producer)
+
+
+class _AnyProducer(BlockingClient[P]):
+    """The methods of `mqctl.client.Producer`, where they are explained."""
+
+    @property
+    def client_id(self) -> str:
+        return self._client.client_id
+
+    def send(
+        self,
+        message: Message,
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        return self._wait(self._client.send(message, order_key=order_key, queue=queue, timeout=timeout))
+
+    def submit(
+        self,
+        message: Message,
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> Future[SendResult]:
+        """Returns a future of `concurrent.futures`; waits first while `max_in_flight` sends are under way."""
+        task = self._wait(self._client.submit(message, order_key=order_key, queue=queue, timeout=timeout))
+        return asyncio.run_coroutine_threadsafe(_result_of(task), self._loop.loop)
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        order_key: str | None = None,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        return self._wait(self._client.send_batch(messages, order_key=order_key, queue=queue, timeout=timeout))
+
+    def send_oneway(self, message: Message, *, order_key: str | None = None, queue: MessageQueue | None = None) -> str:
+        return self._wait(self._client.send_oneway(message, order_key=order_key, queue=queue))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        return self._wait(self._client.queues(topic))
+
+    def request(self, message: Message, *, timeout: float | None = None) -> ReceivedMessage:
+        return self._wait(self._client.request(message, timeout=timeout))
+
+    def reply(self, question: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
+        return self._wait(self._client.reply(question, body, timeout=timeout))
+
+
+class Producer(_AnyProducer[asynchronous.Producer]):
+    def __init__(
+        self, group: str, namesrv: str | Sequence[str] | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
+        super().__init__(lambda: asynchronous.Producer(group, namesrv, **options))
+
+
+class TransactionProducer(_AnyProducer[transactions.TransactionProducer]):
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener,
+        namesrv: str | Sequence[str] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(lambda: transactions.TransactionProducer(group, listener, namesrv, **options))
+
+    def send_in_transaction(
+        self, message: Message, argument: Any = None, *, timeout: float | None = None
+    ) -> TransactionResult:
+        return self._wait(self._client.send_in_transaction(message, argument, timeout=timeout))
+
+
+async def _result_of(task: asyncio.Task[SendResult]) -> SendResult:
+    return await task

@@ -1,0 +1,81 @@
+"""Consuming without order: messages of a queue go to the listener side by side, failures come again later."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from mqctl.client.engine import Engine
+from mqctl.client.held import HeldQueue
+from mqctl.client.listening import Listener, NotStarted, RetryLater, workers
+from mqctl.client.sendback import SendBack
+from mqctl.errors import MqError
+from mqctl.remoting.message import ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+# When no broker takes a message back, the listener gets it again after this time.
+LOCAL_RETRY_SECONDS: Final = 5.0
+
+
+class Concurrently:
+    """Loop only."""
+
+    def __init__(
+        self, engine: Engine, group: str, listener: Listener, concurrency: int, send_back: SendBack | None
+    ) -> None:
+        """Without `send_back` a message that fails is dropped, as in broadcasting."""
+        self._engine = engine
+        self._group = group
+        self._send_back = send_back
+        self._workers = workers(listener, concurrency, self._finished)
+
+    def arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        for message in messages:
+            self._workers.submit(held, message)
+
+    async def may_take(self, held: HeldQueue) -> bool:
+        return True
+
+    async def settle(self, held: HeldQueue) -> None:
+        """What is under way ends when it ends; the next owner gets it too."""
+
+    async def released(self, held: HeldQueue) -> None:
+        """Nothing to give back."""
+
+    async def stop(self, seconds: float) -> None:
+        await self._workers.stop(seconds)
+
+    def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
+        if held.dropped or isinstance(error, NotStarted):
+            return
+        held.last_consume_ms = time.time_ns() // 1_000_000
+        if error is None:
+            held.finish(message)
+        elif self._send_back is None:
+            log.warning("%s: broadcast message %s failed and is dropped", self._group, message.msg_id, exc_info=error)
+            held.finish(message)
+        else:
+            self._complain(message, error)
+            level = error.delay_level if isinstance(error, RetryLater) else 0
+            self._engine.spawn(self._return(self._send_back, held, message, level))
+
+    def _complain(self, message: ReceivedMessage, error: BaseException) -> None:
+        if not isinstance(error, RetryLater):
+            log.warning("%s: message %s failed, it comes again", self._group, message.msg_id, exc_info=error)
+
+    async def _return(self, send_back: SendBack, held: HeldQueue, message: ReceivedMessage, level: int) -> None:
+        """The position stays before the message until a broker has it: killed now, we get it again."""
+        try:
+            await send_back.to_broker(message, level)
+        except MqError as error:
+            log.warning("%s: message %s is retried here: %s", self._group, message.msg_id, error.message)
+            await asyncio.sleep(LOCAL_RETRY_SECONDS)
+            message.reconsume_times += 1
+            if not held.dropped:
+                self._workers.submit(held, message)
+        else:
+            held.finish(message)

@@ -1,0 +1,185 @@
+"""Consuming in order: one message of a queue at a time, by one consumer of the group, which holds the queue's lock.
+
+A message that fails is tried again before the ones behind it. The lock is the broker's; it lasts 60 s there, and a
+holder that could not renew it for 30 s stops by itself, so that two never overlap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mqctl.client.engine import Engine
+from mqctl.client.held import HeldQueue
+from mqctl.client.listening import Listener, NotStarted, RetryLater, workers
+from mqctl.client.sendback import SendBack
+from mqctl.errors import MqError
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import LockBatchBody, LockBatchResult, MessageQueue
+from mqctl.remoting.codes import RequestCode
+from mqctl.remoting.command import Command
+from mqctl.remoting.message import ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+RENEW_SECONDS: Final = 20.0
+LOCK_SECONDS: Final = 30.0
+LOCK_TIMEOUT_S: Final = 1.0
+SUSPEND_SECONDS: Final = 1.0
+
+
+@dataclass(eq=False, slots=True)
+class _Turn:
+    """Whose turn it is in one queue."""
+
+    locked_until: float
+    busy: asyncio.Future[None] | None = None  # while the listener has a message of it
+    rests: bool = False  # after a failure
+
+
+class Orderly:
+    """Loop only."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        group: str,
+        listener: Listener,
+        concurrency: int,
+        send_back: SendBack | None,
+        max_reconsume_times: int | None,
+    ) -> None:
+        """Without `send_back` every consumer has all queues for itself, and nothing is locked: broadcasting.
+        Without `max_reconsume_times` a message is tried until it succeeds."""
+        self._engine = engine
+        self._group = group
+        self._send_back = send_back
+        self._max_reconsume_times = max_reconsume_times
+        self._workers = workers(listener, concurrency, self._finished)
+        self._turns: dict[HeldQueue, _Turn] = {}
+        self._loop = asyncio.get_running_loop()
+        if send_back is not None:
+            engine.every(RENEW_SECONDS, self._renew)
+
+    # -- the queue comes and goes -----------------------------------------------------------------------
+
+    async def may_take(self, held: HeldQueue) -> bool:
+        """Whether the lock is ours. Until then nothing may be known about the queue: its last owner may still
+        be moving the position."""
+        if self._send_back is not None and held.queue not in await self._lock([held.queue]):
+            return False
+        self._turns[held] = _Turn(self._loop.time() + LOCK_SECONDS)
+        return True
+
+    async def settle(self, held: HeldQueue) -> None:
+        """Waits for the message that the listener has: then the position is final."""
+        turn = self._turns.get(held)
+        if turn is not None and turn.busy is not None:
+            await turn.busy
+
+    async def released(self, held: HeldQueue) -> None:
+        """The position is saved: the next one may have it."""
+        if self._turns.pop(held, None) is not None and self._send_back is not None:
+            await self._ask(RequestCode.UNLOCK_BATCH_MQ, [held.queue])
+
+    async def stop(self, seconds: float) -> None:
+        await self._workers.stop(seconds)
+
+    # -- messages ---------------------------------------------------------------------------------------
+
+    def arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        self._go_on(held)
+
+    def _go_on(self, held: HeldQueue) -> None:
+        turn = self._turns.get(held)
+        message = held.first
+        if turn is None or turn.busy is not None or turn.rests or message is None or held.dropped:
+            return
+        if self._send_back is not None and self._loop.time() >= turn.locked_until:
+            return  # goes on when the lock is renewed
+        turn.busy = self._loop.create_future()
+        self._workers.submit(held, message)
+
+    def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
+        held.last_consume_ms = time.time_ns() // 1_000_000
+        if error is None:
+            held.finish(message)
+        if error is None or isinstance(error, NotStarted):
+            self._turn_over(held)
+            self._go_on(held)
+        else:
+            if not isinstance(error, RetryLater):
+                log.warning("%s: message %s failed, its queue waits", self._group, message.msg_id, exc_info=error)
+            self._engine.spawn(self._retry(held, message, error))
+
+    def _turn_over(self, held: HeldQueue) -> None:
+        turn = self._turns[held]
+        if turn.busy is not None:
+            turn.busy.set_result(None)
+            turn.busy = None
+
+    async def _retry(self, held: HeldQueue, message: ReceivedMessage, error: BaseException) -> None:
+        limit = self._max_reconsume_times
+        if limit is not None and message.reconsume_times >= limit and await self._gave_up(message):
+            held.finish(message)
+            self._turn_over(held)
+        else:
+            message.reconsume_times += 1
+            suspend = error.suspend if isinstance(error, RetryLater) else None
+            turn = self._turns[held]
+            turn.rests = True
+            self._turn_over(held)
+            await asyncio.sleep(SUSPEND_SECONDS if suspend is None else suspend)
+            turn.rests = False
+        self._go_on(held)
+
+    async def _gave_up(self, message: ReceivedMessage) -> bool:
+        """Tried often enough: the broker makes it a dead letter. Whether it has it now."""
+        if self._send_back is None:
+            log.warning("%s: broadcast message %s failed and is dropped", self._group, message.msg_id)
+            return True
+        try:
+            await self._send_back.copy(message, message.reconsume_times)
+        except MqError as error:
+            log.warning("%s: message %s is no dead letter yet: %s", self._group, message.msg_id, error.message)
+            return False
+        return True
+
+    # -- locks ------------------------------------------------------------------------------------------
+
+    async def _renew(self) -> None:
+        turns = {held.queue: (held, turn) for held, turn in self._turns.items()}
+        begin = self._loop.time()
+        for queue in await self._lock(turns):
+            held, turn = turns[queue]
+            turn.locked_until = begin + LOCK_SECONDS
+            self._go_on(held)
+
+    async def _lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Those that are ours now."""
+        wanted = set(queues)
+        return wanted & await self._ask(RequestCode.LOCK_BATCH_MQ, wanted)
+
+    async def _ask(self, code: RequestCode, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        by_broker = defaultdict(list)
+        for queue in queues:
+            by_broker[queue.broker_name].append(queue)
+        answers = await asyncio.gather(*(self._ask_broker(code, name, mine) for name, mine in by_broker.items()))
+        return set().union(*answers)
+
+    async def _ask_broker(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
+        address = self._engine.routes.master(broker_name)
+        if address is None:
+            return set()
+        body = LockBatchBody(consumer_group=self._group, client_id=self._engine.client_id, mq_set=queues)
+        try:
+            answer = await self._engine.call(address, Command(code, body=bodies.encode(body)), LOCK_TIMEOUT_S)
+            return set(bodies.decode(LockBatchResult, answer.body).lock_ok_mq_set) if answer.body else set()
+        except (MqError, bodies.BodyError) as error:
+            log.warning("%s: locks at %s: %s", self._group, broker_name, error)
+            return set()

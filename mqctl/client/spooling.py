@@ -1,0 +1,133 @@
+"""When messages go to the spool, and how they leave it again: in the order they came, before any newer one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from typing import Final
+
+from mqctl.client.delivery import Delivery
+from mqctl.client.engine import Engine
+from mqctl.client.outgoing import Outgoing
+from mqctl.client.results import SendResult, SendStatus
+from mqctl.client.spool import Entry, Spool
+from mqctl.errors import ConnectionFailed, MqError, NoBroker, NotFound, RequestTimeout, SpoolFull
+from mqctl.remoting.bodies import MessageQueue
+
+log = logging.getLogger(__name__)
+
+# Messages replayed between two marks in the file, which is how many come twice at most after a kill.
+REPLAY_STEP: Final = 64
+REPLAY_TIMEOUT_S: Final = 3.0
+PAUSE_SECONDS: Final = 0.2
+MAX_PAUSE_SECONDS: Final = 2.0
+# While a cluster comes back, a topic may be unknown until its broker has registered.
+UNKNOWN_TOPIC_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Messages that will share one sync of the disk."""
+
+    packed: list[bytes] = field(default_factory=list)
+    written: asyncio.Future[None] | None = None
+
+
+class Spooling:
+    """Loop only. As long as the spool holds a message, every new one goes behind it."""
+
+    def __init__(self, spool: Spool, delivery: Delivery, engine: Engine) -> None:
+        self._spool = spool
+        self._delivery = delivery
+        self._engine = engine
+        self._batch = _Batch()
+        self._writing = asyncio.Lock()
+        self._reserved_bytes = 0
+        self._holds_messages = False
+
+    async def start(self) -> None:
+        """Raises StoreError when the file cannot be used."""
+        await asyncio.to_thread(self._spool.open)
+        if self._spool.pending:
+            log.warning("spool %s: %d messages of an earlier run", self._spool.path, self._spool.pending)
+            self._begin_replay()
+
+    async def close(self) -> None:
+        """What was not replayed stays in the file for the next start."""
+        async with self._writing:
+            await asyncio.to_thread(self._spool.close)
+
+    async def deliver(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None) -> SendResult:
+        """Raises SpoolFull when neither a broker nor the file takes the message, StoreError when the disk refuses."""
+        if not self._holds_messages:
+            try:
+                return await self._delivery.deliver(outgoing, timeout, queue)
+            except (ConnectionFailed, RequestTimeout, NoBroker) as error:
+                if not self._holds_messages:
+                    log.warning("messages go to the spool %s: %s", self._spool.path, error.message)
+        await self._keep(Entry(outgoing, queue))
+        place = MessageQueue(outgoing.topic, "", -1)
+        return SendResult(outgoing.msg_id, "", place, -1, SendStatus.SPOOLED)
+
+    async def _keep(self, entry: Entry) -> None:
+        packed = entry.pack()
+        if self._spool.size_bytes + self._reserved_bytes + len(packed) > self._spool.max_bytes:
+            raise SpoolFull(
+                f"the spool {self._spool.path} is full ({self._spool.max_bytes} bytes)",
+                hint="bring the cluster back, or allow more with max_spool_bytes",
+            )
+        self._begin_replay()
+        batch = self._batch
+        batch.packed.append(packed)
+        self._reserved_bytes += len(packed)
+        try:
+            async with self._writing:
+                if batch.written is None:  # the first of the batch writes for all of them
+                    self._batch = _Batch()
+                    batch.written = asyncio.ensure_future(asyncio.to_thread(self._spool.append, batch.packed))
+                await asyncio.shield(batch.written)
+        finally:
+            self._reserved_bytes -= len(packed)
+
+    # -- replay -----------------------------------------------------------------------------------------
+
+    def _begin_replay(self) -> None:
+        if not self._holds_messages:
+            self._holds_messages = True
+            self._engine.spawn(self._replay())
+
+    async def _replay(self) -> None:
+        while True:
+            entries = await asyncio.to_thread(self._spool.peek, REPLAY_STEP)
+            for entry in entries:
+                await self._replay_one(entry)
+            async with self._writing:
+                if entries:
+                    await asyncio.to_thread(self._spool.mark_sent, len(entries))
+                if not self._spool.pending and not self._batch.packed:
+                    self._holds_messages = False
+                    log.warning("spool %s: all messages are with the brokers", self._spool.path)
+                    return
+            if not entries:
+                await asyncio.sleep(PAUSE_SECONDS)  # those whose sender began the replay are still being written
+
+    async def _replay_one(self, entry: Entry) -> None:
+        """Ends when a broker has the message, or when it is set aside since none ever will."""
+        loop = asyncio.get_running_loop()
+        unknown_until = loop.time() + UNKNOWN_TOPIC_SECONDS
+        pause = PAUSE_SECONDS
+        while True:
+            try:
+                await self._delivery.deliver(entry.outgoing, REPLAY_TIMEOUT_S, entry.queue)
+                return
+            except MqError as error:
+                waits = error.retriable or (isinstance(error, NotFound) and loop.time() < unknown_until)
+                if not waits:
+                    path = await asyncio.to_thread(self._spool.set_aside, entry)
+                    log.error(
+                        "spool: message %s is refused, kept in %s: %s", entry.outgoing.msg_id, path, error.message
+                    )
+                    return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)

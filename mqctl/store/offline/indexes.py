@@ -1,0 +1,110 @@
+"""Index files read from outside: which there are, how large their tables are, their entries one by one."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple
+
+from mqctl.errors import StoreError
+from mqctl.store.index import indexed_keys
+from mqctl.store.indexfile import ENTRY, FIRST_ENTRY, HEADER, NAME_DIGITS, SLOT, Geometry, Header
+from mqctl.store.keyhash import key_hashes
+from mqctl.store.offline.datafiles import DataFile, reading
+from mqctl.store.offline.folder import StoreFolder
+from mqctl.store.record import RecordError
+
+ENTRIES_PER_READ: Final = 32768
+
+_HASH_AND_OFFSET: Final = Struct(">iq")  # how an entry begins
+
+
+class IndexEntry(NamedTuple):
+    file: OfflineIndex
+    number: int
+    key_hash: int
+    phys_offset: int
+    seconds: int
+    previous: int
+
+
+class OfflineIndex:
+    """One file, as its header was when this was made."""
+
+    def __init__(self, file: DataFile, geometry: Geometry) -> None:
+        """Raises StoreError for a header that cannot be one."""
+        self._file = file
+        self.path = file.path
+        self.geometry = geometry
+        data = file.read(0, HEADER.size)
+        self.header = Header(*HEADER.unpack(data)) if len(data) == HEADER.size else Header()
+        self.header.next_entry = self.header.next_entry or FIRST_ENTRY  # Java leaves 0 until the first entry
+        problem = self.header.problem(geometry)
+        if problem is not None:
+            raise StoreError(f"{file.path}: {problem}")
+
+    def entries(self) -> Iterator[IndexEntry]:
+        for first in range(FIRST_ENTRY, self.header.next_entry, ENTRIES_PER_READ):
+            count = min(ENTRIES_PER_READ, self.header.next_entry - first)
+            data = self._file.read(self.geometry.entry_at(first), ENTRY.size * count)
+            whole = len(data) - len(data) % ENTRY.size
+            for number, entry in enumerate(ENTRY.iter_unpack(data[:whole]), first):
+                yield IndexEntry(self, number, *entry)
+
+    def slots(self) -> array[int]:
+        data = self._file.read(self.geometry.slot_at(0), SLOT.size * self.geometry.hash_slots)
+        table = array("i", data.ljust(SLOT.size * self.geometry.hash_slots, b"\0"))
+        if sys.byteorder == "little":
+            table.byteswap()
+        return table
+
+
+def index_files(store: StoreFolder) -> list[DataFile]:
+    """By age: the name is the time of making."""
+    directory = store.root / "index"
+    with reading(directory):
+        if not directory.is_dir():
+            return []
+        paths = sorted(p for p in directory.iterdir() if p.name.isdecimal() and len(p.name) == NAME_DIGITS)
+        return [DataFile(0, path.stat().st_size, path.stat().st_blocks * 512, path) for path in paths if path.is_file()]
+
+
+def is_unused(file: DataFile) -> bool:
+    """Made, but without an entry so far."""
+    data = file.read(0, HEADER.size)
+    return len(data) == HEADER.size and Header(*HEADER.unpack(data)).next_entry in (0, FIRST_ENTRY)
+
+
+def find_geometry(store: StoreFolder, file: DataFile) -> Geometry | None:
+    """How many slots and entries a file that is in use has room for; its size alone does not tell.
+
+    RocketMQ's defaults where the size is theirs. Else the first entry shows where the slots end: it is for the
+    record at the begin offset, and the hashes of that one's keys are known. None where that is not so.
+    """
+    default = Geometry()
+    if file.size == default.file_size:
+        return default
+    header = Header(*HEADER.unpack(file.read(0, HEADER.size))) if file.size >= HEADER.size else Header()
+    try:
+        found = store.record_at(header.begin_phys_offset)
+    except RecordError:
+        return None
+    keys = indexed_keys(found.properties)
+    for key_hash in key_hashes([found.topic] * len(keys), keys).tolist():
+        at = _find(file.path, _HASH_AND_OFFSET.pack(key_hash, found.phys_offset))
+        slots, odd = divmod(at - HEADER.size - ENTRY.size, SLOT.size)
+        if at < 0 or odd or slots < 1:
+            continue
+        geometry = Geometry(slots, (file.size - HEADER.size - SLOT.size * slots) // ENTRY.size)
+        if geometry.file_size == file.size:
+            return geometry
+    return None
+
+
+def _find(path: Path, data: bytes) -> int:
+    with reading(path), path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        return mapped.find(data)
