@@ -27,6 +27,7 @@ NOUNS: Final = {
     "broker": ("broker", "Run a broker."),
     "topic": ("topic", "Create, change and describe topics."),
     "msg": ("msg", "Send messages and follow topics."),
+    "delay": ("delay", "List delayed messages and take them back."),
     "store": ("store", "Look into a store folder, check it, repair it, move messages; no broker is needed."),
     "shutdown": ("shutdown", "Stop name servers or brokers that run on this machine."),
     "completion": ("completion", "Print a shell's completion script."),

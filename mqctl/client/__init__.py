@@ -9,9 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from mqctl.client.held import Limits as Limits
+    from mqctl.client.idempotence import Idempotence as Idempotence
+    from mqctl.client.listening import RetryLater as RetryLater
+    from mqctl.client.offsets import ConsumeFrom as ConsumeFrom
     from mqctl.client.producer import Producer as Producer
+    from mqctl.client.pull import PullConsumer as PullConsumer
+    from mqctl.client.push import PushConsumer as PushConsumer
     from mqctl.client.results import SendResult as SendResult
     from mqctl.client.results import SendStatus as SendStatus
+    from mqctl.client.subscriptions import Sql as Sql
     from mqctl.client.transactions import TransactionListener as TransactionListener
     from mqctl.client.transactions import TransactionProducer as TransactionProducer
     from mqctl.client.transactions import TransactionResult as TransactionResult
@@ -30,6 +37,13 @@ if TYPE_CHECKING:
     from mqctl.remoting.message import ReceivedMessage as ReceivedMessage
 
 _NAMES: Final = {
+    "ConsumeFrom": "mqctl.client.offsets",
+    "Idempotence": "mqctl.client.idempotence",
+    "Limits": "mqctl.client.held",
+    "PullConsumer": "mqctl.client.pull",
+    "PushConsumer": "mqctl.client.push",
+    "RetryLater": "mqctl.client.listening",
+    "Sql": "mqctl.client.subscriptions",
     "Producer": "mqctl.client.producer",
     "SendResult": "mqctl.client.results",
     "SendStatus": "mqctl.client.results",

@@ -14,15 +14,19 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from mqctl.background import BackgroundLoop
 from mqctl.client import producer as asynchronous
-from mqctl.client import transactions
-from mqctl.client.options import ProducerOptions
+from mqctl.client import pull, push, transactions
+from mqctl.client.consumer import GroupConsumer
+from mqctl.client.listening import Listener
+from mqctl.client.options import ProducerOptions, PullOptions, PushOptions
 from mqctl.client.results import SendResult
+from mqctl.client.subscriptions import Filter
 from mqctl.client.transactions import TransactionListener, TransactionResult
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.message import Message, ReceivedMessage
@@ -68,7 +72,7 @@ class BlockingClient(Generic[C]):
         self.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -151,6 +155,81 @@ class TransactionProducer(_AnyProducer[transactions.TransactionProducer]):
         self, message: Message, argument: Any = None, *, timeout: float | None = None
     ) -> TransactionResult:
         return self._wait(self._client.send_in_transaction(message, argument, timeout=timeout))
+
+
+G = TypeVar("G", bound=GroupConsumer)
+
+
+class _AnyConsumer(BlockingClient[G]):
+    @property
+    def client_id(self) -> str:
+        return self._client.client_id
+
+    def assignment(self) -> set[MessageQueue]:
+        return self._loop.call(self._client.assignment)
+
+    def commit(self) -> None:
+        self._wait(self._client.commit())
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        self._wait(self._client.seek(queue, offset))
+
+
+class PushConsumer(_AnyConsumer[push.PushConsumer]):
+    """`mqctl.client.PushConsumer`. Plain functions are called in threads; close it from none of these."""
+
+    def __init__(
+        self,
+        group: str,
+        listener: Listener,
+        subscribe: Mapping[str, Filter] | str,
+        namesrv: str | Sequence[str] | None = None,
+        **options: Unpack[PushOptions],
+    ) -> None:
+        super().__init__(lambda: push.PushConsumer(group, listener, subscribe, namesrv, **options))
+
+
+class PullConsumer(_AnyConsumer[pull.PullConsumer]):
+    """The methods of `mqctl.client.PullConsumer`, where they are explained."""
+
+    def __init__(
+        self,
+        group: str,
+        subscribe: Mapping[str, Filter] | str | None = None,
+        namesrv: str | Sequence[str] | None = None,
+        **options: Unpack[PullOptions],
+    ) -> None:
+        super().__init__(lambda: pull.PullConsumer(group, subscribe, namesrv, **options))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._wait(self._client.__aexit__(kind))
+
+    def poll(self, timeout: float = pull.POLL_SECONDS, max_messages: int = pull.MAX_MESSAGES) -> list[ReceivedMessage]:
+        return self._wait(self._client.poll(timeout, max_messages))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        return self._wait(self._client.queues(topic))
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        self._wait(self._client.assign(queues))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        self._loop.call(lambda: self._client.pause(*queues))
+
+    def resume(self, *queues: MessageQueue) -> None:
+        self._loop.call(lambda: self._client.resume(*queues))
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        self._wait(self._client.seek_to_begin(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        self._wait(self._client.seek_to_end(queue))
+
+    def seek_to_time(self, queue: MessageQueue, moment: datetime) -> None:
+        self._wait(self._client.seek_to_time(queue, moment))
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        return self._wait(self._client.committed(queue))
 
 
 async def _result_of(task: asyncio.Task[SendResult]) -> SendResult:

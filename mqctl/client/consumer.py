@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -51,6 +51,7 @@ class GroupConsumer:
     """Loop only. `start`, use, `close`; or `async with`. Subclasses say what happens to messages."""
 
     consume_type: ClassVar[str]
+    states_filter: ClassVar[bool]
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class GroupConsumer:
             instance = "DEFAULT"  # positions lie in a folder of this name and must be found after a restart
         client_id = f"{local_ip()}@{instance}" if instance else None
         self._engine = Engine(namesrv or default_name_servers(), client_id=client_id)
-        self._reader = Reader(self._engine, group)
+        self._reader = Reader(self._engine, group, states_filter=self.states_filter)
         self._offsets: Offsets = (
             FileOffsets(local_offsets_path(offsets_dir, self.client_id, group))
             if broadcast
@@ -126,7 +127,7 @@ class GroupConsumer:
             raise
         self._tasks = [
             self._engine.spawn(self._membership.run()),
-            self._engine.every(COMMIT_SECONDS, self.commit),
+            self._engine.every(COMMIT_SECONDS, self._save_positions),
         ]
 
     async def close(self) -> None:
@@ -147,12 +148,19 @@ class GroupConsumer:
         await self.start()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.close()
 
     async def commit(self) -> None:
         """Saves the positions of all queues. What cannot be saved now is saved later."""
-        await self._offsets.save({queue: held.position for queue, held in self._held.items()})
+        await self._save_positions()
+
+    async def _save_positions(self) -> None:
+        await self._save(self._held.values())
+
+    async def _save(self, queues: Iterable[HeldQueue]) -> None:
+        positions = {held.queue: self._position(held) for held in queues}
+        await self._offsets.save({queue: offset for queue, offset in positions.items() if offset is not None})
 
     async def _find_routes(self) -> None:
         for topic in self._subscriptions:
@@ -211,7 +219,7 @@ class GroupConsumer:
 
     async def _release(self, held: HeldQueue) -> None:
         await self._settle(held)
-        await self._offsets.save({held.queue: held.position})
+        await self._save([held])
         await self._released(held)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -252,7 +260,7 @@ class GroupConsumer:
             held.next_offset,
             subscription,
             count=self._pull_batch,
-            commit=None if self._broadcast else self._position_to_commit(held),
+            commit=None if self._broadcast else self._position(held),
         )
         if pulled.moved:
             log.warning("%s: %s goes on at %d, not %d", self.group, held.queue, pulled.next_offset, held.next_offset)
@@ -273,7 +281,8 @@ class GroupConsumer:
         """Messages were put into `held`."""
         raise NotImplementedError
 
-    def _position_to_commit(self, held: HeldQueue) -> int | None:
+    def _position(self, held: HeldQueue) -> int | None:
+        """Where the group would go on without us; None while that is not for us to say."""
         return held.position
 
     async def _may_take(self, held: HeldQueue) -> bool:

@@ -210,12 +210,13 @@ class Engine:
     async def request(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
         """A broker's answer, whatever its code."""
         connection = await self.connect(address)
+        last_heard = connection.last_heard
         try:
             return await connection.request(command, timeout)
         except RequestTimeout:
             # Not a byte for so long: the peer hangs, or its machine is gone and TCP would take a quarter of an
             # hour to say so. The next request gets a new connection.
-            if connection.last_heard < asyncio.get_running_loop().time() - timeout:
+            if connection.last_heard == last_heard:
                 connection.abort()
             raise
 

@@ -81,7 +81,8 @@ class Membership:
             route = await self._engine.routes.find(topic)
         except NotFound:
             self._say_missing(topic)
-            return True
+            # Brokers make a group's retry topic when they first hear of the group: it is there in a moment.
+            return not topic.startswith(RETRY_PREFIX)
         self._missing.discard(topic)
         queues = sorted(readable_queues(route, topic))
         if self._strategy is None:
@@ -107,7 +108,6 @@ class Membership:
             raise MqError(f"the list of consumers cannot be read: {error}") from None
 
     def _say_missing(self, topic: str) -> None:
-        # Brokers make the retry topic when they first hear of the group; it is there a moment later.
         if topic not in self._missing and not topic.startswith(RETRY_PREFIX):
             log.warning("%s: the topic %s does not exist; it is consumed once it does", self._group, topic)
         self._missing.add(topic)

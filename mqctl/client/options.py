@@ -1,10 +1,13 @@
-"""The options of producers, for those who pass them on."""
+"""The options of producers and consumers, for those who pass them on."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TypedDict
 
+from mqctl.client.held import Limits
+from mqctl.client.offsets import Start
+from mqctl.client.rebalance import Strategy
 from mqctl.remoting.compression import Compression
 
 
@@ -22,3 +25,26 @@ class ProducerOptions(TypedDict, total=False):
     spool: str | Path | None
     max_spool_bytes: int
     client_id: str | None
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """The keyword arguments that all consumers have; what they mean is said at `PushConsumer`."""
+
+    broadcast: bool
+    start: Start
+    limits: Limits
+    strategy: Strategy
+    pull_batch: int
+    instance: str | None
+    offsets_dir: Path | None
+
+
+class PushOptions(ConsumerOptions, total=False):
+    orderly: bool
+    concurrency: int
+    max_reconsume_times: int | None
+    finish_seconds: float
+
+
+class PullOptions(ConsumerOptions, total=False):
+    auto_commit: bool

@@ -26,7 +26,6 @@ from mqctl.client.sendback import MAX_RECONSUME_TIMES, SendBack
 from mqctl.client.subscriptions import Filter, retry_topic, subscription, subscriptions
 from mqctl.remoting.message import ReceivedMessage
 
-# How long `close` waits for listeners that are at work.
 FINISH_SECONDS: Final = 10.0
 
 
@@ -41,6 +40,7 @@ class PushConsumer(GroupConsumer):
     """
 
     consume_type: ClassVar[str] = "CONSUME_PASSIVELY"
+    states_filter: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -59,12 +59,14 @@ class PushConsumer(GroupConsumer):
         pull_batch: int = PULL_BATCH,
         instance: str | None = None,
         offsets_dir: Path | None = None,
+        finish_seconds: float = FINISH_SECONDS,
     ) -> None:
         """`namesrv`: as with `Producer`. `listener`: a coroutine function, or a plain one, which runs in a thread;
         so many at a time as `concurrency` says. `subscribe`: a topic, or topics and their filters: tags, as `a || b`,
-        or `Sql`. `start` is where the group begins in queues that it never consumed from. `broadcast`: every consumer gets
-        every message and keeps its positions in a file below `offsets_dir` (`~/.rocketmq_offsets`). `instance`
-        names this consumer, for broadcasting over restarts. Raises ConfigError."""
+        or `Sql`. `start`: where the group begins in queues that it never consumed from. `broadcast`: every consumer
+        gets every message and keeps its positions in a file below `offsets_dir` (`~/.rocketmq_offsets`). `instance`
+        names this consumer, for broadcasting over restarts. `finish_seconds`: how long `close` waits for listeners
+        that are at work; their messages come again if it is too short. Raises ConfigError."""
         wanted = subscriptions(subscribe)
         if not broadcast:
             wanted[retry_topic(group)] = subscription(retry_topic(group))
@@ -84,6 +86,7 @@ class PushConsumer(GroupConsumer):
         self.orderly = orderly
         self.concurrency = concurrency
         self._max_reconsume_times = max_reconsume_times
+        self._finish_seconds = finish_seconds
 
     async def start(self) -> None:
         self._delivery = self._new_delivery()
@@ -114,4 +117,4 @@ class PushConsumer(GroupConsumer):
         await self._delivery.released(held)
 
     async def _finish_work(self) -> None:
-        await self._delivery.stop(FINISH_SECONDS)
+        await self._delivery.stop(self._finish_seconds)

@@ -23,6 +23,7 @@ from mqctl.store.record import RecordError
 
 FLAG_COMMIT_OFFSET: Final = 1
 FLAG_SUSPEND: Final = 2
+FLAG_SUBSCRIPTION: Final = 4
 
 # How long a broker may hold a pull that finds nothing, and how much later its answer may come.
 HOLD_MS: Final = 15_000
@@ -47,9 +48,11 @@ class Pulled(NamedTuple):
 class Reader:
     """Loop only. Methods raise ConnectionFailed, RequestTimeout, or ResponseError for an answer that is no success."""
 
-    def __init__(self, engine: Engine, group: str) -> None:
+    def __init__(self, engine: Engine, group: str, *, states_filter: bool) -> None:
+        """`states_filter`: every pull says what it wants, so that the broker need not know it from heartbeats."""
         self._engine = engine
         self._group = group
+        self._states_filter = states_filter
         # Which member of a broker to pull from, as it suggested: a slave while the master is busy with old messages.
         self._suggested: dict[MessageQueue, int] = {}
 
@@ -66,10 +69,11 @@ class Reader:
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=count,
-            sys_flag=FLAG_SUSPEND | commit_flag,
+            sys_flag=FLAG_SUSPEND | commit_flag | (FLAG_SUBSCRIPTION if self._states_filter else 0),
             commit_offset=commit or 0,
             suspend_timeout_millis=HOLD_MS,
             sub_version=subscription.sub_version,
+            subscription=subscription.sub_string if self._states_filter else None,
             expression_type=subscription.expression_type,
         )
         command = Command(RequestCode.PULL_MESSAGE, ext=header_fields(header))

@@ -5,8 +5,8 @@ A stream of msgpack arrays `[CRC-32 of the payload, payload]`, only ever appende
     ["m", code, topic, msg id, body, flag, sys flag, properties, order key or nil, broker name or nil, queue id]
     ["s", n]     n messages from the start of the file are with a broker by now
 
-What a kill cut off at the end was never acknowledged and is dropped when the file is opened. When every message
-is sent, the file becomes empty again.
+What a kill cut off at the end was never acknowledged; when the file is opened, it moves to a file beside. When
+every message is sent, the file becomes empty again.
 """
 
 from __future__ import annotations
@@ -126,9 +126,12 @@ class Spool:
 
     def set_aside(self, entry: Entry) -> Path:
         """For a message that the cluster will never take: keeps it in a file beside, in the same format."""
-        path = self.path.with_name(self.path.name + ".refused")
+        return self._keep_beside(".refused", entry.pack())
+
+    def _keep_beside(self, suffix: str, data: bytes) -> Path:
+        path = self.path.with_name(self.path.name + suffix)
         with path.open("ab") as file:
-            file.write(entry.pack())
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         return path
@@ -143,7 +146,9 @@ class Spool:
             else:
                 self._sent = payload[1]
         if whole < size_bytes:
-            log.warning("spool %s: the last %d bytes are no whole message, dropped", self.path, size_bytes - whole)
+            tail = os.pread(self._descriptor, size_bytes - whole, whole)
+            path = self._keep_beside(".damaged", tail)
+            log.warning("spool %s: the last %d bytes are no whole message, now in %s", self.path, len(tail), path)
             os.ftruncate(self._descriptor, whole)
         self.size_bytes = whole
         self.pending = messages - self._sent

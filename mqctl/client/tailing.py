@@ -41,7 +41,8 @@ RETRY_SECONDS: Final = 1.0
 
 MATCH_ALL: Final = "*"
 
-_GO_ON: Final = frozenset(
+# Answers to a pull that are no reason to stop.
+GO_ON: Final = frozenset(
     {
         ResponseCode.SUCCESS.value,
         ResponseCode.PULL_NOT_FOUND.value,
@@ -154,7 +155,7 @@ class Tail:
         answer = await self._admin.request(
             position.address, self._request(position), timeout=HOLD_MS / 1000 + HOLD_SLACK_S
         )
-        if answer.code not in _GO_ON:
+        if answer.code not in GO_ON:
             raise ResponseError(answer.code, answer.remark, position.address)
         if answer.code == ResponseCode.SUCCESS:
             for message in _decode(answer.body):

@@ -24,8 +24,9 @@ class Long(int):
     """java.lang.Long."""
 
 
-# What a filter compares. float is java.lang.Double.
-Value = str | bool | Int | Long | float
+# What a filter compares. A literal is an Int, a Long or a float, which is java.lang.Double; its type says how to read
+# the text that it is compared with. What comes of reading needs no type of its own.
+Value = str | bool | int | float
 Number = Int | Long | float
 
 INT_MAX: Final = 2**31 - 1
@@ -39,16 +40,16 @@ _NAMED_DOUBLE: Final = re.compile(r"[+-]?(?:NaN|Infinity)")
 _BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim takes away
 
 
-def to_int(text: str) -> Int:
-    return Int(_integer(text, INT_MAX))
+def to_int(text: str) -> int:
+    return _integer(text, INT_MAX)
 
 
-def to_long(text: str) -> Long:
-    return Long(_integer(text, LONG_MAX))
+def to_long(text: str) -> int:
+    return _integer(text, LONG_MAX)
 
 
 def _integer(text: str, greatest: int) -> int:
-    if _INTEGER.fullmatch(text):
+    if (text.isascii() and text.isdigit()) or _INTEGER.fullmatch(text):
         try:
             number = int(text)
         except ValueError:  # thousands of digits: Python would rather not
@@ -77,7 +78,7 @@ def to_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-_READ_AS: Final[dict[type, Callable[[str], Value]]] = {
+_READERS: Final[dict[type, Callable[[str], Value]]] = {
     Int: to_int,
     Long: to_long,
     float: to_double,
@@ -91,11 +92,11 @@ def compare(left: Value, right: Value) -> int:
     left_type, right_type = type(left), type(right)
     if left_type is not right_type:
         if left_type is str:
-            left = _READ_AS[right_type](str(left))
+            left = _READERS[right_type](str(left))
         elif right_type is str:
             if left_type is bool:
                 raise NotComparable  # Java converts the wrong one of the two here, and its cast fails
-            right = _READ_AS[left_type](str(right))
+            right = _READERS[left_type](str(right))
         elif bool in (left_type, right_type):
             return -1
         elif float in (left_type, right_type):

@@ -8,11 +8,12 @@ expression's properties, which returns True, False, or None for "unknown".
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mqctl.filter.java import Int, Long, Number, Value, compare, negative, to_double
+from mqctl.filter.java import Int, Long, Number, Value, compare, negative, to_double, to_int, to_long
 
 # The value of each property that an expression names; None where the message has no such property.
 Values = Mapping[str, str | None]
@@ -173,6 +174,9 @@ def is_not_null(term: Term) -> Condition:
 
 def _equal(left: Term, right: Term) -> Condition:
     """Null equals null. Otherwise a missing left side makes it unknown, a missing right side false."""
+    match left, right:
+        case Property(name), Literal(str() as text):  # what most filters are made of, in the shortest way
+            return _combined(lambda values: None if (found := values[name]) is None else found == text, left, right)
     left_value, right_value = _value(left), _value(right)
 
     def test(values: Values) -> bool | None:
@@ -185,25 +189,31 @@ def _equal(left: Term, right: Term) -> Condition:
 
 
 def greater(left: Term, right: Term) -> Condition:
-    return _ordered(left, right, lambda order: order > 0)
+    return _ordered(left, right, operator.gt)
 
 
 def greater_or_equal(left: Term, right: Term) -> Condition:
-    return _ordered(left, right, lambda order: order >= 0)
+    return _ordered(left, right, operator.ge)
 
 
 def less(left: Term, right: Term) -> Condition:
-    return _ordered(left, right, lambda order: order < 0)
+    return _ordered(left, right, operator.lt)
 
 
 def less_or_equal(left: Term, right: Term) -> Condition:
-    return _ordered(left, right, lambda order: order <= 0)
+    return _ordered(left, right, operator.le)
 
 
-def _ordered(left: Term, right: Term, wanted: Callable[[int], bool]) -> Condition:
+def _ordered(left: Term, right: Term, holds: Callable[[int, int], bool]) -> Condition:
     for term in (left, right):
         if isinstance(term, Condition) or (isinstance(term, Literal) and not _is_number(term.value)):
             raise Misfit("only numbers and properties can be compared by > >= < <= and BETWEEN", term.position)
+    match left, right:
+        case Property(name), Literal(Int() | Long() as number):  # likewise
+            read = to_int if isinstance(number, Int) else to_long
+            return _combined(
+                lambda values: None if (found := values[name]) is None else holds(read(found), number), left, right
+            )
     left_value, right_value = _value(left), _value(right)
 
     def test(values: Values) -> bool | None:
@@ -212,7 +222,7 @@ def _ordered(left: Term, right: Term, wanted: Callable[[int], bool]) -> Conditio
             return None
         if isinstance(one, str) and isinstance(other, str):  # two properties: texts have no order, numbers have
             one, other = to_double(one), to_double(other)
-        return wanted(compare(one, other))
+        return holds(compare(one, other), 0)
 
     return _combined(test, left, right)
 

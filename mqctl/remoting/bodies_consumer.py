@@ -15,7 +15,7 @@ class ProcessQueueInfo(Body, kw_only=True):
     cached_msg_min_offset: int = 0
     cached_msg_max_offset: int = 0
     cached_msg_count: int = 0
-    cached_msg_size_in_mib: int = 0
+    cached_msg_size_in_mib: int = field(default=0, name="cachedMsgSizeInMiB")
     transaction_msg_min_offset: int = 0
     transaction_msg_max_offset: int = 0
     transaction_msg_count: int = 0
@@ -30,11 +30,11 @@ class ProcessQueueInfo(Body, kw_only=True):
 class ConsumeStatus(Body, kw_only=True):
     """One topic of a consumer, over the last minute; times in ms."""
 
-    pull_rt: float = 0.0
-    pull_tps: float = 0.0
-    consume_rt: float = 0.0
-    consume_ok_tps: float = 0.0
-    consume_failed_tps: float = 0.0
+    pull_rt: float = field(default=0.0, name="pullRT")
+    pull_tps: float = field(default=0.0, name="pullTPS")
+    consume_rt: float = field(default=0.0, name="consumeRT")
+    consume_ok_tps: float = field(default=0.0, name="consumeOKTPS")
+    consume_failed_tps: float = field(default=0.0, name="consumeFailedTPS")
     consume_failed_msgs: int = 0
 
 

@@ -28,7 +28,7 @@ class RecallHandle(NamedTuple):
     def decode(cls, text: str) -> RecallHandle:
         """Raises ValueError."""
         try:
-            version, *parts = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ")
+            version, *parts = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ", len(cls._fields))
         except (binascii.Error, UnicodeDecodeError):
             raise ValueError("the recall handle is not one") from None
         if version != VERSION or len(parts) != len(cls._fields):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-# The system's clock may be set while somebody waits for a moment of it: look again at least this often.
+# The system's clock may be set while somebody waits for a moment of it: they look again at least this often.
 LONGEST_WAIT_S: Final = 30.0
 
 
@@ -35,15 +35,18 @@ class Clock:
         await asyncio.sleep(seconds)
 
     async def until(self, moment_ms: int | None, wake: asyncio.Event | None = None) -> None:
-        """Returns when the moment has come, never before it, or earlier if `wake` is set, which stays set.
-        None is a moment that never comes. Who waits with a `wake` clears it and looks again what to wait for:
-        a clock that is moved sets it too."""
-        wake = wake or asyncio.Event()
-        while not wake.is_set():
-            left_ms = LONGEST_WAIT_S * 1000 if moment_ms is None else moment_ms - self.now_ms()
-            if left_ms <= 0:
-                return
-            await _wait(wake, min(left_ms / 1000, LONGEST_WAIT_S))
+        """Returns when the moment has come, never before it; None is a moment that never comes.
+
+        With a `wake` it returns earlier when that is set, and once in a while for no reason: the system's clock may
+        have been set. The caller clears it and looks again what there is to wait for.
+        """
+        if wake is not None:
+            left_s = LONGEST_WAIT_S if moment_ms is None else (moment_ms - self.now_ms()) / 1000
+            if left_s > 0:
+                await _wait(wake, min(left_s, LONGEST_WAIT_S))
+            return
+        while moment_ms is None or moment_ms > self.now_ms():
+            await self.until(moment_ms, asyncio.Event())
 
 
 class MovableClock(Clock):
@@ -71,12 +74,11 @@ class MovableClock(Clock):
                 await _wait(moved, left)
 
     async def until(self, moment_ms: int | None, wake: asyncio.Event | None = None) -> None:
-        if wake is not None:
-            with self._woken_by_moves(wake):
-                await super().until(moment_ms, wake)
+        if wake is None:
+            await super().until(moment_ms)
             return
-        while moment_ms is None or moment_ms > self.now_ms():
-            await self.until(moment_ms, asyncio.Event())
+        with self._woken_by_moves(wake):
+            await super().until(moment_ms, wake)
 
     @contextlib.contextmanager
     def _woken_by_moves(self, wake: asyncio.Event) -> Iterator[None]:

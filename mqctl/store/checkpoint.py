@@ -10,7 +10,8 @@
                            and what follows is no longer true
         safe offset    8   all records before this log offset, and their queue entries, are on disk
         index file     8   the name of the index file that was the newest then, as a number; 0 = there was none
-        index entries  8   how many entries it had; -1 = nothing is known of the index
+        index entries  8   how many entries it had, all on disk; -1 = nothing is known of the index
+        index offset   8   the keys of all records before this log offset are among those entries
         CRC-32         4   of the seal up to here
 
 The file is 4096 bytes long, the rest zero. A recovery may trust what is older and must look at what is not. With
@@ -39,6 +40,7 @@ SEAL: Final = Struct(
     "q"  # safe offset
     "q"  # index file
     "q"  # index entries
+    "q"  # index offset
 )
 SEAL_CRC: Final = Struct(">I")
 SEAL_MARK: Final = b"mqctl\0\0\1"
@@ -49,10 +51,11 @@ TIMESTAMP_SLACK_MS: Final = 3000
 
 
 class IndexPosition(NamedTuple):
-    """A place in the index: all keys of the messages before it are in the files."""
+    """A place in the index, and the log offset up to which the keys of all messages are filed before it."""
 
     file: int
     entries: int
+    log_offset: int
 
 
 class Checkpoint(NamedTuple):
@@ -88,10 +91,10 @@ def _read_seal(data: bytes, plain: Checkpoint) -> Checkpoint | None:
     end = SEAL_AT + SEAL.size
     if len(data) < end + SEAL_CRC.size or SEAL_CRC.unpack_from(data, end)[0] != zlib.crc32(data[SEAL_AT:end]):
         return None
-    mark, *timestamps, safe_offset, index_file, index_entries = SEAL.unpack_from(data, SEAL_AT)
+    mark, *timestamps, safe_offset, index_file, index_entries, index_offset = SEAL.unpack_from(data, SEAL_AT)
     if mark != SEAL_MARK or timestamps != list(plain[:3]):
         return None
-    position = IndexPosition(index_file, index_entries) if index_entries >= 0 else None
+    position = IndexPosition(index_file, index_entries, index_offset) if index_entries >= 0 else None
     return plain._replace(safe_offset=safe_offset, index_position=position)
 
 
@@ -100,7 +103,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     data = bytearray(FILE_SIZE)
     LAYOUT.pack_into(data, 0, *checkpoint[:3])
     if checkpoint.safe_offset is not None:
-        index = checkpoint.index_position or IndexPosition(0, -1)
+        index = checkpoint.index_position or IndexPosition(0, -1, 0)
         SEAL.pack_into(data, SEAL_AT, SEAL_MARK, *checkpoint[:3], checkpoint.safe_offset, *index)
         end = SEAL_AT + SEAL.size
         SEAL_CRC.pack_into(data, end, zlib.crc32(data[SEAL_AT:end]))

@@ -125,7 +125,7 @@ class Cleaner:
         if allowed is Allowed.EXPIRED and age < self._rules().reserved_seconds:
             return None
         log.info("commit log %s: deleted, last written %.1f hours ago (%s)", path.name, age / 3600, allowed.name)
-        self._store.log.forget_oldest()
+        self._store.forget_oldest_log_file()
         return path
 
 

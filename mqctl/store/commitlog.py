@@ -176,9 +176,9 @@ class CommitLog:
             return None
         return self.segments.path(starts[0])
 
-    def forget_oldest(self) -> None:
-        """The log begins one file later. Deleting what `oldest_removable` returned is the caller's business."""
-        self.segments.forget(self.segments.starts[0])
+    def forget_oldest(self) -> Path:
+        """The log begins one file later. Deleting what is returned is the caller's business."""
+        return self.segments.forget(self.segments.starts[0])
 
     def read(self, phys_offset: int, size: int) -> bytes | None:
         """The bytes of records that the caller knows to be there (their place comes from a consume queue);

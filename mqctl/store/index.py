@@ -110,7 +110,7 @@ class KeyIndex:
             for path in self._paths():
                 self._open_file(path)
             if not was_clean:
-                self._repair(position or IndexPosition(0, 0))
+                self._repair(position or IndexPosition(0, 0, 0))
         except StoreError:
             self._close_files()
             raise
@@ -211,19 +211,24 @@ class KeyIndex:
             return self._tail.begin_phys_offset
         return self._pending[0][0] if self._pending else None
 
-    @property
-    def position(self) -> IndexPosition:
-        """The place behind all that is in the files, slots included. Good for `open` once it is flushed."""
+    def position(self, log_offset: int) -> IndexPosition:
+        """The place behind all that is in the files, slots included. Good for `open` once it is flushed. The caller
+        knows that no message before `log_offset` is unfiled."""
         if self._tail is not None:
-            return IndexPosition(self._tail.file.number, self._tail.entries_before)
-        return (
-            IndexPosition(self._files[-1].number, self._files[-1].entry_count) if self._files else IndexPosition(0, 0)
-        )
+            return IndexPosition(self._tail.file.number, self._tail.entries_before, log_offset)
+        if self._files:
+            return IndexPosition(self._files[-1].number, self._files[-1].entry_count, log_offset)
+        return IndexPosition(0, 0, log_offset)
 
-    def reaches(self, position: IndexPosition | None) -> bool:
+    def complete_until(self, position: IndexPosition | None) -> int:
+        """A log offset before which the keys of all messages are filed; `position` is the checkpoint's."""
+        known = position.log_offset if position is not None and self._reaches(position) else 0
+        return max(known, self.last_indexed_offset)
+
+    def _reaches(self, position: IndexPosition) -> bool:
         """Whether what was at that position is (still) there."""
-        if position is None or position.file == 0:
-            return position is not None
+        if position.file == 0:
+            return True
         return any(file.number == position.file and file.entry_count >= position.entries for file in self._files)
 
     def drain(self, limit: int | None = None) -> bool:

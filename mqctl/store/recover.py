@@ -98,11 +98,12 @@ def _clean_plan(store: MessageStore) -> _Plan | None:
 def _unclean_plan(store: MessageStore, checkpoint: Checkpoint, promised: int, has_index: bool) -> _Plan:
     # Somebody may have deleted the queues in order to have them made anew.
     queues_from = promised if store.queues else store.log.begin
-    if store.index is None or (has_index and store.index.reaches(checkpoint.index_position)):
+    if store.index is None:
         return _Plan(queues_from, queues_from)
-    indexed = store.index.last_indexed_offset
-    is_record = has_index and store.log.begin <= indexed and store.log.store_timestamp(indexed) is not None
-    return _Plan(min(indexed, queues_from) if is_record else store.log.begin, queues_from)
+    keys_from = store.index.complete_until(checkpoint.index_position) if has_index else store.log.begin
+    start = min(keys_from, queues_from)
+    is_record = start == queues_from or store.log.store_timestamp(start) is not None
+    return _Plan(start if store.log.begin <= start and is_record else store.log.begin, queues_from)
 
 
 def _promised(store: MessageStore, checkpoint: Checkpoint) -> int:

@@ -122,7 +122,9 @@ class MessageStore:
         self._checkpoint = Checkpoint()
         self.published = Mark(0, 0)
         self._flush_refused = False
-        self._sync_failed = False
+        # Nobody can tell any more what is on disk of queues and index: the checkpoint stays where it is, and the
+        # next start, even after an orderly stop, rebuilds what lies behind it.
+        self.sync_failed = False
         self.index = KeyIndex(config.root / "index", config.index, clock=clock) if config.index else None
         self._abort_file = config.root / "abort"
         self._checkpoint_file = config.root / "checkpoint"
@@ -182,12 +184,12 @@ class MessageStore:
 
     def _save_all(self) -> bool:
         self.flush_queues()
-        if self._dirty or self._sync_failed:
+        if self._dirty or self.sync_failed:
             return False
         try:
             if self.index is not None:
                 self.index.settle()
-            saving = self.begin_saving(self.published)
+            saving = self.begin_saving(self.published, with_index=True)
             self.log.sync()
             saving.sync()
             self.write_checkpoint(self.checkpoint_after(saving))
@@ -355,12 +357,20 @@ class MessageStore:
         self._dirty.discard(queue)
         return True
 
-    def begin_saving(self, mark: Mark) -> Saving:
+    def forget_oldest_log_file(self) -> Path:
+        """The log begins one file later; what is returned is left to delete. Queues whose entries are only in
+        memory go to their files first: without them nothing would tell the next start, after a kill, which
+        offsets were given out already."""
+        self.flush_queues()
+        return self.log.forget_oldest()
+
+    def begin_saving(self, mark: Mark, *, with_index: bool) -> Saving:
         """For a `mark` that was `published` once. By now the queues that were dirty then must be flushed, and
-        all keys of the messages before it settled. After its sync, and that of the log up to the mark, hand it to
-        `checkpoint_after`; or call `sync_failed`."""
-        position = self.index.position if self.index is not None else None
-        return Saving(mark, self._handles.unsynced.take(), self.index, position)
+        `with_index` all keys of the messages before it settled. After its sync, and that of the log up to the mark,
+        hand it to `checkpoint_after`; or set `sync_failed`."""
+        index = self.index if with_index else None
+        position = self._checkpoint.index_position if index is None else index.position(mark.log_offset)
+        return Saving(mark, self._handles.unsynced.take(), index, position)
 
     def checkpoint_after(self, saving: Saving) -> Checkpoint:
         """What `write_checkpoint` may write now."""
@@ -368,11 +378,6 @@ class MessageStore:
         index_timestamp = self.index.flushed_timestamp if self.index is not None else 0
         self._checkpoint = Checkpoint(timestamp, timestamp, index_timestamp, log_offset, saving.index_position)
         return self._checkpoint
-
-    def sync_failed(self) -> None:
-        """Nobody can tell any more what is on disk of queues and index: the checkpoint stays where it is, and
-        the next start, even after an orderly stop, rebuilds what lies behind it."""
-        self._sync_failed = True
 
     @property
     def safe_offset(self) -> int:

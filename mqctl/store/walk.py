@@ -37,19 +37,17 @@ class LogWalk:
     def __iter__(self) -> Iterator[record.Summary]:
         while True:
             found = record.summarize(self._chunk, self.end - self._chunk_start)
-            if found is None or not self._is_usual(found):
+            if (
+                found is None
+                or found.phys_offset != self.end
+                or not found.queue_id >= 0 <= found.queue_offset <= MAX_QUEUE_OFFSET
+                or found.topic not in self._topics
+            ):
                 found = self._look_closely()
             if found is None:
                 return
             yield found
             self.end += found.size
-
-    def _is_usual(self, found: record.Summary) -> bool:
-        return (
-            found.phys_offset == self.end
-            and found.queue_id >= 0 <= found.queue_offset <= MAX_QUEUE_OFFSET
-            and found.topic in self._topics
-        )
 
     def _look_closely(self) -> record.Summary | None:
         """The record at `end`, wherever the next bytes have to come from; None if there is none."""

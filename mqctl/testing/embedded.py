@@ -18,6 +18,7 @@ from mqctl.remoting.bodies import TopicConfig
 from mqctl.remoting.message import ReceivedMessage, decode_records
 from mqctl.server.broker.app import VIP_PORT_DISTANCE, Broker
 from mqctl.server.broker.config import BrokerConfig
+from mqctl.server.clock import MovableClock
 from mqctl.server.namesrv.config import NamesrvConfig
 from mqctl.server.namesrv.server import NameServer
 from mqctl.store.fetch import FetchStatus, Limits, fetch
@@ -46,8 +47,8 @@ def broker(**settings: object) -> Iterator[EmbeddedBroker]:
     background = BackgroundLoop("mqctl-testing")
     try:
         mq = EmbeddedBroker(background, folder, {key: _text(value) for key, value in settings.items()})
-        mq.start()
         try:
+            mq.start()
             yield mq
         finally:
             mq.close()
@@ -60,6 +61,22 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+class BrokerClock:
+    """The broker's time, which only runs ahead of the system's. Delays, retries and check-backs follow it."""
+
+    def __init__(self, background: BackgroundLoop) -> None:
+        self._background = background
+        self.movable = MovableClock()
+
+    def advance(self, seconds: float) -> None:
+        """From any thread. What waits for a moment that is passed then happens at once."""
+        self._background.call(lambda: self.movable.advance(seconds))
+
+    def time(self) -> float:
+        """Seconds since 1970."""
+        return self.movable.time()
+
+
 class EmbeddedBroker:
     """Its methods may be called from any thread and return when what they say is done."""
 
@@ -67,6 +84,7 @@ class EmbeddedBroker:
         self._background = background
         self._folder = folder
         self._settings = settings
+        self.clock = BrokerClock(background)
         self._namesrv = background.run(_started_namesrv(folder))
         self._broker: Broker | None = None
         self._port: int | None = None
@@ -123,7 +141,7 @@ class EmbeddedBroker:
     async def _started_broker(self) -> Broker:
         for attempt in range(PORT_ATTEMPTS):
             port = self._port or free_port()
-            broker = Broker(self._config(port))
+            broker = Broker(self._config(port), self.clock.movable)
             try:
                 await broker.start()
             except ConfigError:

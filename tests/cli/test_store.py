@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from mqctl.commands.common import Session
+from mqctl.commands.store.shared import Progress
+from mqctl.env import Environment
 from mqctl.exit import ExitCode
 from mqctl.store.offline.folder import StoreFolder
 from tests.cli.running import Cli, Stream
@@ -162,7 +165,7 @@ def test_get_nothing(offline: Cli, root: Path, args: list[str], status: ExitCode
 def test_verify_a_sound_store(offline: Cli, root: Path) -> None:
     ended = offline.ok("store", "verify", str(root), "-o", "json")
     assert ended.json == []
-    assert ended.err == "5 records, 5 queue entries: no damage\n"
+    assert ended.err == "5 records, 5 queue entries, 3 keys: no damage\n"
 
 
 def test_verify_damage(offline: Cli, root: Path) -> None:
@@ -173,27 +176,24 @@ def test_verify_damage(offline: Cli, root: Path) -> None:
         ("damage", f"commitlog/{0:020d}", 0),
         ("damage", f"consumequeue/orders/0/{0:020d}", 0),
     ]
-    assert ended.err.endswith(": damage in 2 places\n")
+    assert ": damage in 2 places\n" in ended.err
 
 
-def test_progress_of_long_checks(root: Path) -> None:
-    from mqctl.commands.common import Session
-    from mqctl.commands.store import _Progress
-    from mqctl.env import Environment
-
+def test_progress_of_long_checks() -> None:
     now = [0.0]
-    for terminal, expected in ((False, "checked 1.0 KiB of 4.0 KiB\n"), (True, "\rchecked 1.0 KiB of 4.0 KiB")):
+    for terminal, expected in ((False, ""), (True, "\rchecked 1.0 KiB of 4.0 KiB (25%)")):
         now[0] = 0.0
         err = Stream(terminal=terminal)
-        progress = _Progress(Session(Environment(stderr=err, clock=lambda: now[0])))
+        progress = Progress(Session(Environment(stderr=err, clock=lambda: now[0])), "checked")
         progress(10, 4096)
         assert err.content() == ""
         now[0] = 1.5
         progress(1024, 4096)
         progress(2048, 4096)
         assert err.content().rstrip(" ") == expected
-        progress.end()
-        assert err.content().endswith("\n")
+        progress.clear()
+        progress.clear()
+        assert err.content().count("\r") == (3 if terminal else 0)
 
 
 # -- grep -----------------------------------------------------------------------------------------------

@@ -25,6 +25,9 @@ KINDS: dict[str, Callable[[], ClientDriver]] = {
     "go": GoDriver,
 }
 
+# Filters are off by default, and questions about half messages come after a minute.
+APACHE_SETTINGS = {"enablePropertyFilter": True, "transactionTimeOut": 1000, "transactionCheckInterval": 1000}
+
 _live: list[ClientDriver] = []
 _numbers = itertools.count(1)
 
@@ -103,9 +106,28 @@ def apache_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheN
 def apache_broker(apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
     """Apache's broker 4.9.7 with SQL92 filters enabled, registered at ``apache_namesrv``."""
     workdir = tmp_path_factory.mktemp("broker")
-    conf = {"enablePropertyFilter": True}
-    with require(ApacheBroker, "4.9.7", workdir, apache_namesrv.address, conf=conf) as server:
+    with require(ApacheBroker, "4.9.7", workdir, apache_namesrv.address, conf=APACHE_SETTINGS) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def apache55_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
+    """Apache's broker 5.5.0, with a name server of its own."""
+    with (
+        require(ApacheNamesrv, "5.5.0", tmp_path_factory.mktemp("namesrv55")) as namesrv,
+        require(
+            ApacheBroker, "5.5.0", tmp_path_factory.mktemp("broker55"), namesrv.address, conf=APACHE_SETTINGS
+        ) as server,
+    ):
+        yield server
+
+
+@pytest.fixture(params=["apache_broker", "apache55_broker", "our_broker"])
+def any_broker(request: pytest.FixtureRequest) -> ApacheBroker | OurBroker:
+    """Each of the brokers in turn: Apache's 4.9.7 and 5.5.0, and ours."""
+    broker = request.getfixturevalue(request.param)
+    assert isinstance(broker, (ApacheBroker, OurBroker))
+    return broker
 
 
 @pytest.fixture(scope="session")

@@ -7,24 +7,27 @@ answered with an error that begins with "unsupported". Optional fields stand in 
 
     ping, reset (stop all clients), exit
     producer_start  name group namesrv [instanceName retryTimes compressThreshold createTopicQueueNums
-                    sendTimeoutMs maxMessageSize transactional] -> instanceName [clientId]
+                    sendTimeoutMs maxMessageSize trace transactional] -> instanceName [clientId]
                     A transactional one sends every (synchronous) message in a transaction, which ends as the
                     message's property "outcome" says: commit (default), rollback, unknown. Asked by the broker,
                     a producer says what the property "checked" says; the questions are events under its name.
     send            name topic body [mode=sync|async|oneway tags keys flag properties delayLevel queueId
                     brokerName] -> sendStatus msgId offsetMsgId brokerName queueId queueOffset
-                    (oneway: msgId alone)
+                    [recallHandle] (oneway: msgId alone)
     send_many       name count template={as send} [start=0 concurrency=1 mode] ->
                     results: [[index, msgId, offsetMsgId, brokerName, queueId, queueOffset]]
                     statuses: {status: n}  errors: [[index, code, text]].
                     The index is appended to the body, "{i}" in texts stands for it, and a list in the
                     template holds alternatives taken in turn.
     send_batch      name messages=[as send] [queueId brokerName] -> as send
+    recall          name topic handle -> msgId (Java 5.x)
+    request         name topic body [as send; timeoutMs=10000] -> message (the reply)
     producer_stop   name
     consumer_start  name group namesrv topic [expression=* expressionType=TAG|SQL92, or for several topics
                     subscriptions=[{topic expression expressionType}]; model=clustering|broadcasting
                     from=first|last|timestamp timestamp (ms) orderly instanceName clientRebalance
-                    consumeThreads pullBatchSize maxReconsumeTimes listenerSleepMs
+                    consumeThreads pullBatchSize maxReconsumeTimes listenerSleepMs trace
+                    replyBy=name of a producer (replies "re: " and the body to each message it accepts)
                     failFirst (turn down so many deliveries of each message; -1 all) and then
                     retryDelayLevel (concurrent) or suspendMs (orderly)] -> instanceName [clientId]
     consumer_stop, consumer_assignment   name [-> queues]
@@ -39,7 +42,7 @@ answered with an error that begins with "unsupported". Optional fields stand in 
     allocate        strategy queues=[{topic brokerName queueId}] clients=[id] [virtualNodes rooms="a,b"] ->
                     parts: for each client the indices of its queues (Java)
 
-In Java, ``java={"property": value}`` of a ``*_start`` calls the setter of that name.
+In Java, ``java={"property": value}`` of a ``*_start`` or a ``send`` calls the setter of that name.
 """
 
 from __future__ import annotations

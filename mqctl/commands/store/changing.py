@@ -1,1 +1,144 @@
-"""Filled in below."""
+"""`mqctl store repair` and `rebuild`: the two that change a store in place, while no broker uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mqctl.commands.common import LocalCommand, Session, session_of
+from mqctl.commands.store.checking import FINDINGS
+from mqctl.commands.store.shared import CommitlogOption, DirArgument, Progress, app, open_store
+from mqctl.exit import ExitCode
+from mqctl.output import Column, Row
+
+if TYPE_CHECKING:
+    from mqctl.store.offline.repair import Action
+
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
+
+ACTIONS: Final = [Column("action"), Column("file"), Column("lost")]
+
+
+def _confirm(session: Session, question: str, yes: bool) -> None:
+    """Ends the program unless a person agrees."""
+    if yes:
+        return
+    if not session.env.stdin.isatty():
+        raise typer.BadParameter("nobody is there to be asked: give it, or --dry-run", param_hint="--yes")
+    session.env.stderr.write(f"{question} [y/N] ")
+    session.env.stderr.flush()
+    if session.env.stdin.readline().strip().lower() not in ("y", "yes"):
+        session.env.say("nothing was changed")
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+# -- repair ---------------------------------------------------------------------------------------------
+
+
+@app.command(cls=LocalCommand)
+def repair(
+    ctx: typer.Context,
+    directory: DirArgument,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    commitlog: CommitlogOption = None,
+) -> None:
+    """Set damaged pieces of a store aside and put sound ones in their place.
+
+    Nothing is deleted: the pieces are kept in the folder `damaged` of the store. Messages behind damage in the log are
+    kept; a broker by itself would end the log there. Prints what is done and what is lost; the exit status is 1 if
+    damage is left that cannot be repaired.
+
+    \b
+    Examples:
+      mqctl store repair ~/store --dry-run
+      mqctl store repair ~/store --yes
+    """
+    from mqctl.remoting import fastjson
+    from mqctl.store.offline.changing import locked
+    from mqctl.store.offline.repair import plan
+    from mqctl.store.offline.repair import repair as run
+    from mqctl.store.offline.verify import verify
+
+    session = session_of(ctx)
+    progress = Progress(session, "checked")
+    store = open_store(directory, commitlog)
+    with locked(store.root):
+        report = verify(store, fastjson.loads, progress)
+        progress.clear()
+        actions = plan(report, fastjson.loads, progress)
+        if dry_run or not actions:
+            session.print_rows(ACTIONS, [_action_row(action) for action in actions])
+        if actions and not dry_run:
+            _confirm(session, f"Repair {directory}: {len(actions)} things to do. Go on?", yes)
+            done: list[Row] = []
+            report = run(report, fastjson.loads, lambda action: done.append(_action_row(action)), progress)
+            progress.clear()
+            session.print_rows(ACTIONS, done)
+            session.env.say(f"what was replaced is kept in {directory / 'damaged'}")
+            actions = plan(report, fastjson.loads, progress)
+    if report.damaged and not dry_run:
+        _say_rest(session, report.findings)
+        raise typer.Exit(ExitCode.REFUSED)
+    if not report.damaged:
+        session.env.say("no damage")
+
+
+def _action_row(action: Action) -> dict[str, Any]:
+    return {"action": action.what, "file": action.file, "lost": action.lost or None}
+
+
+def _say_rest(session: Session, findings: list[Any]) -> None:
+    session.env.say("damage is left that cannot be repaired:")
+    for finding in findings:
+        if finding.severity == "damage":
+            session.env.say("  " + " ".join(column.text(finding._asdict()) for column in FINDINGS[1:]))
+
+
+# -- rebuild --------------------------------------------------------------------------------------------
+
+
+@app.command(cls=LocalCommand)
+def rebuild(
+    ctx: typer.Context,
+    directory: DirArgument,
+    queues: Annotated[bool, typer.Option("--queues", help="Only the consume queues.")] = False,
+    index: Annotated[bool, typer.Option("--index", help="Only the key index.")] = False,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic's queues.")] = None,
+    yes: YesOption = False,
+    commitlog: CommitlogOption = None,
+) -> None:
+    """Make consume queues and index anew from the log.
+
+    The old ones are kept in the folder `damaged`. Topics that were deleted stay so. New files have the sizes of the
+    old ones; where there are none, RocketMQ's defaults.
+
+    \b
+    Examples:
+      mqctl store rebuild ~/store
+      mqctl store rebuild ~/store --index --yes
+    """
+    from mqctl.remoting import fastjson
+    from mqctl.store.offline.changing import changing, locked
+    from mqctl.store.offline.rebuild import known_topics
+    from mqctl.store.offline.rebuild import rebuild as run
+
+    session = session_of(ctx)
+    progress = Progress(session, "worked through")
+    store = open_store(directory, commitlog)
+    both = queues == index
+    with locked(store.root):
+        _confirm(session, f"Rebuild {directory} from its log. Go on?", yes)
+        exists = known_topics(store, fastjson.loads)
+        with changing(store):
+            built = run(
+                store,
+                lambda name, queue_id: (both or queues) and topic in (None, name) and exists(name),
+                index=(both or index) and topic is None,
+                on_progress=progress,
+            )
+    progress.clear()
+    made = f"{built.entries} entries in {len(built.queues)} queues, {built.keys} keys"
+    session.env.say(f"{made}; {built.lost} messages are not in the log" if built.lost else made)

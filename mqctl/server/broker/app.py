@@ -149,7 +149,13 @@ class Broker:
             # The log brought back the queues of topics that were deleted.
             for topic in {topic for topic, _ in self.store.queues if not self.topics.is_known(topic)}:
                 self.store.drop_topic(topic)
-        self.topics.save()
+        if self.store.was_rebuilt:
+            self.offsets.correct(self._queue_end)
+        try:
+            self.topics.save()
+        except StoreError as error:
+            # On a full disk the broker can still be read from. A topic that is made is saved before anybody is told.
+            log.error("%s", error)
         self.topics.on_change = self.registration.topics_changed
         self.delays.load()
         self.transactions.load()
@@ -159,6 +165,10 @@ class Broker:
         await self.server.listen(config.bind_address, config.listen_port - VIP_PORT_DISTANCE)
         await self.registration.register_all()
         self._start_clockwork()
+
+    def _queue_end(self, topic: str, queue_id: int) -> int:
+        queue = self.store.queues.get((topic, queue_id))
+        return queue.max_offset if queue is not None else 0
 
     def _start_clockwork(self) -> None:
         self.server.spawn(self.registration.run())

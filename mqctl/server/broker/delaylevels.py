@@ -169,7 +169,7 @@ class Level:
         if queue is None or head is None:
             await self._clock.until(None, self.grown)
         elif (due_ms := self._due(head)) > self._clock.now_ms():
-            await self._clock.until(due_ms)
+            await self._clock.until(due_ms, asyncio.Event())  # later messages are no reason to look again
         else:
             due = self._due_now(queue)
             reached = self.queue_offset + len(due)

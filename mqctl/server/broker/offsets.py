@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -10,6 +12,8 @@ from mqctl.remoting import bodies
 from mqctl.remoting.bodies import ConsumerOffsetTable
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
+
+log = logging.getLogger(__name__)
 
 # Neither a topic nor a group name may contain it, so it separates them in the file's keys.
 KEY_SEPARATOR = "@"
@@ -27,6 +31,19 @@ class ConsumerOffsets:
         stored = self._file.load(lambda data: bodies.decode(ConsumerOffsetTable, data))
         if stored is not None:
             self._table = stored.offset_table
+
+    def correct(self, max_offset: Callable[[str, int], int]) -> None:
+        """For a start after an unclean stop: messages that were lost with a disk's cache may have been consumed before. A group that
+        stayed behind the end of its queue would miss what takes their places."""
+        for key, offsets in self._table.items():
+            topic, _, group = key.partition(KEY_SEPARATOR)
+            for queue_id, queue_offset in offsets.items():
+                end = max_offset(topic, queue_id)
+                if queue_offset > end:
+                    log.warning("group %s: offset %d of %s-%d is past the queue's end, corrected to %d", group,
+                                queue_offset, topic, queue_id, end)  # fmt: skip
+                    offsets[queue_id] = end
+                    self._changed = True
 
     async def save_last(self) -> None:
         await self._file.save_last()

@@ -219,7 +219,10 @@ class Pulling:
         )
 
     def _record_moved_offset(self, header: PullMessageHeader, fetched: Fetched) -> None:
-        """Apache's broker leaves a message about every offset it had to correct; monitors read them."""
+        """Apache's broker leaves a message about every offset it had to correct; monitors read them. A full disk
+        has no room for such notes."""
+        if self._store.refusing:
+            return
         group = header.consumer_group
         queue = MessageQueue(topic=header.topic, broker_name=self._config.broker_name, queue_id=header.queue_id)
         event = OffsetMovedEvent(

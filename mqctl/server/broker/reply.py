@@ -57,20 +57,15 @@ class Replying:
         return await self.on_reply(connection, request, long_send_header(request))
 
     async def on_reply(self, connection: Connection, request: Command, header: SendMessageHeader) -> Command | None:
-        """The answer tells whether the client that asked has the reply. Whether it is stored too changes nothing."""
+        """The answer tells whether the client that asked has the reply. Whether it is stored too changes nothing.
+        Apache's broker also stores one that it could not deliver, and again for each of the sender's attempts."""
         topic = self._topics.get(header.topic)
         if topic is None:
             raise RequestFailed(ResponseCode.TOPIC_NOT_EXIST, f"the topic {header.topic!r} does not exist")
         self._sending.check(header, topic)
         queue_id = header.queue_id if header.queue_id >= 0 else random.randrange(topic.write_queue_nums)
-        refused: RequestFailed | None = None
-        try:
-            await self._push(connection, request, header)
-        except RequestFailed as error:
-            refused = error
+        await self._push(connection, request, header)
         answer = self._keep(connection, request, header, queue_id)
-        if refused is not None:
-            raise refused
         if answer is None or request.is_oneway:
             return request.reply(ext={"msgId": "0", "queueId": str(queue_id), "queueOffset": "0"})
         self._acks.answer_when_written(connection, answer)

@@ -160,7 +160,7 @@ class Transactions:
             return
         prepared = read_record(self._store, found.prepared_offset)
         half = self.halves.find(prepared) if prepared is not None and prepared.topic == TRANS_HALF_TOPIC else None
-        if half is not None and half.is_open:
+        if half is not None:
             log.warning("transaction %d: committed, but not marked as such; done now", half.queue_offset)
             self.put_ops(half.copies)
             self._store.commit()

@@ -85,16 +85,9 @@ class HalfTable:
         ended = set(self._read_ops())
         queue = self._store.queue(TRANS_HALF_TOPIC, QUEUE_ID)
         for queue_offset in range(self._begin(queue), queue.max_offset):
-            found = None if queue_offset in ended else self._read(queue, queue_offset)
-            if found is None:
-                continue
-            original = _number(found, TRAN_PREPARED_QUEUE_OFFSET)
-            if original in ended:
-                continue  # Apache's broker ends a transaction by its first half alone
-            half = self._learn(found)
-            if original is not None or _number(found, TRANSACTION_CHECK_TIMES) is not None:
-                self._take_over(half, self._loaded.get(_identity(found)), original)
-            self._loaded[_identity(found)] = half
+            found = self._read(queue, queue_offset)
+            if found is not None:
+                self._load_one(found, ended)
         self._known_to = max(queue.max_offset, queue.min_offset)
         if self._open:
             log.info("%d transactions are open", len(self.open_halves()))
@@ -112,25 +105,41 @@ class HalfTable:
         saved = self._offsets.get(PROGRESS_GROUP, queue.topic, QUEUE_ID) or 0
         return min(max(saved, queue.min_offset), queue.max_offset)
 
-    def _take_over(self, half: Half, previous: Half | None, original: int | None) -> None:
-        """A crash can leave an earlier copy without its op message."""
-        if previous is not None:
-            half.earlier = previous.copies
-        if original is not None and original not in half.earlier:
-            half.earlier.append(original)
+    def _load_one(self, found: Record, ended: set[int]) -> None:
+        """A copy stands for the half and the copies before it. These may lack their op messages: Apache's broker
+        writes none for them, and a crash can cut off ours."""
+        original = _number(found, TRAN_PREPARED_QUEUE_OFFSET)
+        is_copy = original is not None or _number(found, TRANSACTION_CHECK_TIMES) is not None
+        previous = self._loaded.pop(_identity(found), None) if is_copy else None
+        earlier = previous.copies if previous is not None else []
+        for queue_offset in earlier:
+            del self._open[queue_offset]
+        if found.queue_offset in ended or original in ended:
+            return
+        half = self._learn(found)
+        half.earlier = [*earlier, original] if original is not None and original not in earlier else earlier
         for queue_offset in half.earlier:
             self._open[queue_offset] = half
+        self._loaded[_identity(found)] = half
 
     # -- asking -------------------------------------------------------------------------------------
 
     def find(self, found: Record) -> Half | None:
-        """The transaction of a half message or a copy of it; None, or one that is not open, if it has ended."""
+        """The transaction of a half message or a copy of it; None if it has ended."""
         half = self._open.get(found.queue_offset)
         if half is not None:
             return half
         if found.queue_offset < self._known_to or found.queue_offset in self._ended_ahead:
-            return self._loaded.get(_identity(found))
+            return self._find_loaded(found)
         return self._learn(found)
+
+    def _find_loaded(self, found: Record) -> Half | None:
+        half = self._loaded.get(_identity(found))
+        if half is None or not half.is_open:
+            return None
+        half.earlier.append(found.queue_offset)
+        self._open[found.queue_offset] = half
+        return half
 
     def outcome(self, queue_offset: int) -> int | None:
         """How a transaction ended, if that was not long ago."""

@@ -9,22 +9,30 @@ from typing import Any
 from mqctl.errors import StoreError
 from mqctl.store.checkpoint import LAYOUT, read_checkpoint
 from mqctl.store.offline.findings import Report
+from mqctl.store.offline.folder import StoreFolder
 
 ParseJson = Callable[[bytes], Any]
 
 
-def check_config(report: Report, parse_json: ParseJson) -> set[str] | None:
-    """Returns the topics that exist, None where no file tells."""
-    topics = None
+def existing_topics(store: StoreFolder, parse_json: ParseJson) -> set[str] | None:
+    """The topics that a broker would find, None where no file tells."""
+    path = store.root / "config" / "topics.json"
+    for candidate in (path, path.with_name(path.name + ".bak")):
+        content, _ = _content(candidate, parse_json)
+        if isinstance(content, dict) and isinstance(content.get("topicConfigTable"), dict):
+            return set(content["topicConfigTable"])
+    return None
+
+
+def check_config(report: Report, parse_json: ParseJson) -> None:
     for path in report.store.config_files():
-        content = _check_file(report, path, parse_json)
-        if path.name == "topics.json" and isinstance(content, dict):
-            topics = set(content.get("topicConfigTable") or ())
-    return topics
+        if path.suffix == ".json":
+            _check_file(report, path, parse_json)
+        elif not (main := path.with_suffix("")).exists():
+            _check_file(report, main, parse_json)
 
 
-def _check_file(report: Report, path: Path, parse_json: ParseJson) -> Any:
-    """The content a broker would read."""
+def _check_file(report: Report, path: Path, parse_json: ParseJson) -> None:
     content, problem = _content(path, parse_json)
     backup, backup_problem = _content(path.with_name(path.name + ".bak"), parse_json)
     if problem is not None:
@@ -37,7 +45,6 @@ def _check_file(report: Report, path: Path, parse_json: ParseJson) -> Any:
         report.note(path, None, "is empty")
     if backup_problem is not None:
         report.note(path.with_name(path.name + ".bak"), None, backup_problem)
-    return backup if content is None else content
 
 
 def _content(path: Path, parse_json: ParseJson) -> tuple[Any, str | None]:
@@ -53,14 +60,20 @@ def _content(path: Path, parse_json: ParseJson) -> tuple[Any, str | None]:
         return None, f"is not JSON: {error}"
 
 
-def check_checkpoint(report: Report, last_timestamp: int) -> None:
-    """`last_timestamp` is the latest store time in the log."""
+def is_sound(path: Path, parse_json: ParseJson) -> bool:
+    """Whether the file is there, and a broker could read it."""
+    return _content(path, parse_json)[0] is not None
+
+
+def check_checkpoint(report: Report) -> None:
+    """After the log was read."""
+    last_timestamp = report.last_timestamp
     path = report.store.root / "checkpoint"
     try:
         size = path.stat().st_size
         checkpoint = read_checkpoint(path)
     except FileNotFoundError:
-        if last_timestamp and report.store.clean:
+        if last_timestamp and report.clean:
             report.note(path, None, "is missing; a broker then walks the whole log after an unclean end")
         return
     except (OSError, StoreError) as error:

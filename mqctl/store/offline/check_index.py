@@ -53,7 +53,7 @@ class IndexCheck:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._clean = report.store.clean
+        self._clean = report.clean
         self._log_begin = report.store.log.begin
         self._files = list(self._open_all())
         self._entries = self._all_entries()

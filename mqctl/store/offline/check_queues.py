@@ -36,6 +36,13 @@ def has_entry(sys_flag: int) -> bool:
     return sys_flag & record.SYS_TRANSACTION_MASK not in NOT_FOR_CONSUMERS and not sys_flag & SYS_INNER_BATCH
 
 
+def place_problem(topic: bytes, queue_id: int) -> str | None:
+    """Why there can be no such queue, None if there can: no CRC covers a record's topic and queue."""
+    if not topic or b"\0" in topic or b"/" in topic or topic in (b".", b".."):
+        return f"the topic {topic!r} cannot be one"
+    return f"the queue {queue_id} cannot be one" if queue_id < 0 else None
+
+
 class _Listed(NamedTuple):
     """A record that should be in a queue."""
 
@@ -47,7 +54,7 @@ class _Listed(NamedTuple):
 class QueueChecks:
     """All queues of a store. `add` every record in the order of the log, then `finish`."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, existing_topics: set[str] | None) -> None:
         self._report = report
         self._store = report.store
         # Before the log: whatever a queue holds by now has its record there when the scan comes by.
@@ -55,8 +62,8 @@ class QueueChecks:
             (queue.topic.encode(errors="surrogateescape"), queue.queue_id): _QueueCheck(queue)
             for queue in report.store.queues
         }
-        self._clean = report.store.clean
-        self.existing_topics: set[str] | None = None
+        self._clean = report.clean
+        self._existing_topics = existing_topics
 
     def add(self, raw: RawRecord) -> None:
         fields, topic = raw.fields, raw.topic
@@ -64,11 +71,9 @@ class QueueChecks:
             return
         check = self._checks.get((topic, fields[3]))
         if check is None:
-            if not topic or b"\0" in topic or b"/" in topic or topic in (b".", b"..") or fields[3] < 0:
-                # No CRC covers these.
-                self._report.log_damage(
-                    fields[6], fields[6] + fields[0], f"the queue {fields[3]} of the topic {topic!r} cannot be one"
-                )
+            problem = place_problem(topic, fields[3])
+            if problem is not None:
+                self._report.log_damage(fields[6], fields[6] + fields[0], problem)
                 return
             check = self._checks[topic, fields[3]] = _QueueCheck(None)
         entry = ENTRY.pack(fields[6], fields[0], tags_code(raw.properties))
@@ -80,26 +85,23 @@ class QueueChecks:
                 self._step(topic, fields[3], check, step)
 
     def _step(self, topic: bytes, queue_id: int, check: _QueueCheck, step: Step[_Listed]) -> None:
-        if step.kind in (Kind.BACK, Kind.WRONG):
-            where = f"record of {topic.decode(errors='replace')}/{queue_id}@{step.queue_offset}"
-            phys_offset, size, _ = step.item
+        phys_offset, size, entry = step.item
+        where = f"record of {topic.decode(errors='replace')}/{queue_id}@{step.queue_offset}"
+        if step.kind is Kind.WRONG:
+            self._report.log_damage(phys_offset, phys_offset + size, f"the queue offset cannot be right; {where}")
             self._report.queues.add((topic, queue_id))
-            if step.kind is Kind.WRONG:
-                what = f"the queue offset is not the next, {check.order.next_offset}; {where}"
-                self._report.log_damage(phys_offset, phys_offset + size, what)
-                return
-            file = self._store.log.file_at(phys_offset)
-            if file is not None:
-                what = f"the queue offset goes back from {check.last_offset}; {where}"
-                self._report.damage(file.path, phys_offset - file.start, what)
-        if step.kind is not Kind.NEXT:
-            check.jump(restart=step.kind is Kind.RESTART)
-        check.begin(step.queue_offset)
-        check.expect(step.item.entry)
+        elif step.kind is Kind.BACK:
+            what = f"the queue offset goes back, and no consumer can reach the message; {where}"
+            self._report.in_log(phys_offset, what)
+        else:
+            if step.kind is not Kind.NEXT:
+                check.jump(restart=step.kind is Kind.RESTART)
+            check.begin(step.queue_offset)
+            check.expect(entry)
 
     def finish(self) -> None:
         for (topic, queue_id), check in sorted(self._checks.items(), key=lambda item: item[0]):
-            for step in check.order.finish():
+            for step in check.order.finish(refuted=check.refutes_last()):
                 self._step(topic, queue_id, check, step)
             check.compare()
             self._take(topic, queue_id, check)
@@ -132,7 +134,7 @@ class QueueChecks:
     def _say_missing(self, topic: bytes, queue_id: int, directory: Path, check: _QueueCheck) -> None:
         what = f"{check.missing} entries are missing, from queue offset {check.first_missing} on"
         name = topic.decode(errors="replace")
-        if check.queue is None and self.existing_topics is not None and name not in self.existing_topics:
+        if check.queue is None and self._existing_topics is not None and name not in self._existing_topics:
             what = f"the topic is gone; {check.missing} of its records are still in the log"
             self._report.note(directory, None, what)
         elif not self._clean and check.lags:
@@ -205,14 +207,16 @@ class _QueueCheck:
         self.more = 0  # findings that are only counted
 
     @property
-    def last_offset(self) -> int:
-        """Of the record before the one that jumped."""
-        return self._start + len(self._expected) // ENTRY_SIZE - 1
-
-    @property
     def lags(self) -> bool:
         """Whether all that is missing is missing at the queue's end."""
         return self.queue is None or self.first_missing >= self.queue.max_offset
+
+    def refutes_last(self) -> bool:
+        """Whether the queue has the log's last record of it at the offset that was expected."""
+        if self.queue is None or self.order.suspect is None:
+            return False
+        entry = self.queue.entry(self.order.next_offset) if self.order.next_offset >= 0 else None
+        return entry is not None and entry[0] == self.order.suspect[1].phys_offset
 
     def jump(self, *, restart: bool) -> None:
         """The next record does not follow the one before. After a restart what came before is gone: the topic

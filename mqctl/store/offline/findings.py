@@ -34,11 +34,15 @@ class LogDamage(NamedTuple):
     start: int
     end: int
     what: str
+    store_timestamp: int  # of what lies before it
 
 
 @dataclass(slots=True)
 class Report:
     store: StoreFolder
+    clean: bool  # no broker uses the store or has left it without closing it
+    log_end: int = 0  # behind the last record
+    last_timestamp: int = 0  # the latest store time of a record
     records: int = 0
     entries: int = 0
     keys: int = 0
@@ -58,11 +62,15 @@ class Report:
     def note(self, path: Path, position: int | None, what: str) -> None:
         self._add(Severity.NOTE, path, position, what)
 
-    def log_damage(self, start: int, end: int, what: str) -> None:
-        file = self.store.log.file_at(start)
+    def in_log(self, phys_offset: int, what: str) -> None:
+        """Damage that nothing can be done about."""
+        file = self.store.log.file_at(phys_offset)
         if file is not None:
-            self.damage(file.path, start - file.start, what)
-            self.log.append(LogDamage(start, end, what))
+            self.damage(file.path, phys_offset - file.start, what)
+
+    def log_damage(self, start: int, end: int, what: str) -> None:
+        self.in_log(start, what)
+        self.log.append(LogDamage(start, end, what, self.last_timestamp))
 
     def _add(self, severity: Severity, path: Path, position: int | None, what: str) -> None:
         name = self.store.name(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,13 @@ from mqctl.errors import NotFound
 from mqctl.store import record
 from mqctl.store.consumequeue import LOST_SIZE
 from mqctl.store.offline.datafiles import DataFiles, reading
-from mqctl.store.offline.logscan import CHUNK, LogScan, OnDamage
+from mqctl.store.offline.logscan import CHUNK, LogScan, OnDamage, RawRecord
 from mqctl.store.offline.queuefiles import QueueFiles
 
 # One of these makes a folder a store. All of them appear when a broker starts for the first time.
 _MARKS: Final = ("commitlog", "consumequeue", "checkpoint", "abort", "lock")
+
+CONFIG_SUFFIXES: Final = (".json", ".json.bak")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,12 @@ class StoreFolder:
                 )
             if commitlog is not None and not commitlog.is_dir():
                 raise NotFound(f"{commitlog} is not a folder", hint="give the folder that storePathCommitLog names")
+        self._commitlog = commitlog
         self.log = DataFiles(commitlog or root / "commitlog")
+
+    def reopened(self) -> StoreFolder:
+        """As it is now."""
+        return StoreFolder(self.root, self._commitlog)
 
     def name(self, path: Path) -> str:
         """How to call a file when talking about this store."""
@@ -87,9 +95,10 @@ class StoreFolder:
         return found
 
     def config_files(self) -> list[Path]:
+        """With their backups."""
         config = self.root / "config"
         with reading(config):
-            return sorted(path for path in config.rglob("*.json") if path.is_file()) if config.is_dir() else []
+            return sorted(path for path in config.rglob("*.json*") if path.name.endswith(CONFIG_SUFFIXES))
 
     def record_at(self, phys_offset: int, size: int | None = None) -> record.Record:
         """The record that begins here. `size` spares a read where it is known. Raises RecordError."""
@@ -130,8 +139,8 @@ class StoreFolder:
         head = self.log.read(phys_offset, record.TIMESTAMP_HEAD)
         return record.store_timestamp_of(head) if record.is_head_at(head, phys_offset) else None
 
-    def _last_record(self) -> tuple[int, int | None]:
-        """(the log's end, store time of the last record), found from the furthest queue entry on."""
+    def last_record(self) -> tuple[int, RawRecord | None]:
+        """(the log's end, the last record), found from the furthest queue entry on."""
         last_file = next((f for f in reversed(self.log.files) if any(f.read(0, record.BLANK.size))), None)
         if last_file is None:
             return self.log.begin, None
@@ -141,13 +150,11 @@ class StoreFolder:
             if entry is not None and start < entry[0] < last_file.end and self._store_timestamp(entry[0]) is not None:
                 start = entry[0]
         scan = self.scan(lambda start, end, what: None, start)
-        last = None
-        for found in scan:
-            last = found.fields[10]
-        return scan.end, last
+        last = deque(scan, maxlen=1)
+        return scan.end, last[0] if last else None
 
     def info(self) -> Info:
-        end, last = self._last_record()
+        end, last = self.last_record()
         files = self.log.files
         return Info(
             log_files=len(files),
@@ -157,12 +164,14 @@ class StoreFolder:
             size_bytes=sum(file.size for file in files),
             disk_bytes=sum(file.on_disk for file in files),
             first_store_timestamp=self._store_timestamp(self.log.begin),
-            last_store_timestamp=last,
+            last_store_timestamp=None if last is None else last.fields[10],
             clean=self.clean,
             topics=len({queue.topic for queue in self.queues}),
             queues=len(self.queues),
             messages=sum(queue.messages for queue in self.queues),
-            config_files=[str(path.relative_to(self.root / "config")) for path in self.config_files()],
+            config_files=[
+                str(path.relative_to(self.root / "config")) for path in self.config_files() if path.suffix == ".json"
+            ],
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mqctl.store import record
 from mqctl.store.offline.datafiles import DataFile, DataFiles
@@ -32,13 +32,21 @@ _MAGIC_V1: Final = record.MAGIC_V1
 # Hears of damage: the log offsets where it begins and where sound data (or the file's end) follows, and what is wrong.
 OnDamage = Callable[[int, int, str], None]
 
+# Hears how many bytes of how many are done.
+OnProgress = Callable[[int, int], None]
+
+
+def no_progress(done: int, total: int) -> None:
+    """For those whom nobody watches."""
+
 
 class RawRecord(NamedTuple):
-    """A record inside a piece of the log: `fields` are those of its head, in the order of `record`."""
+    """A record inside a piece of the log: `fields` are those of its head, in the order of `record`; the two hosts
+    are bytes, all others numbers."""
 
     buffer: bytes
     position: int
-    fields: tuple[int, ...]
+    fields: tuple[Any, ...]
     body_at: int
     topic: bytes
     properties: bytes

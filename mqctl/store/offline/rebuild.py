@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +16,10 @@ from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.files import FileHandles
 from mqctl.store.index import KeyIndex, indexed_keys
 from mqctl.store.offline.changing import Aside
-from mqctl.store.offline.check_queues import has_entry, tags_code
+from mqctl.store.offline.check_config import ParseJson, existing_topics
+from mqctl.store.offline.check_queues import has_entry, place_problem, tags_code
 from mqctl.store.offline.folder import StoreFolder
-from mqctl.store.offline.logscan import STEP, RawRecord
+from mqctl.store.offline.logscan import STEP, OnProgress, RawRecord
 from mqctl.store.offline.order import Kind, QueueOrder, Step
 from mqctl.store.offline.sizes import index_geometry, queue_file_size
 from mqctl.store.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
@@ -30,7 +31,7 @@ KEYS_AT_ONCE: Final = 20_000
 
 @dataclass(slots=True)
 class Rebuilt:
-    queues: int = 0
+    queues: set[tuple[str, int]] = field(default_factory=set)
     entries: int = 0
     lost: int = 0  # entries that stand for messages that are not in the log
     keys: int = 0
@@ -41,7 +42,7 @@ def rebuild(
     wants_queue: Callable[[str, int], bool],
     *,
     index: bool,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: OnProgress,
 ) -> Rebuilt:
     """Inside `changing`. Damage in the log is passed over, and what was there counts as lost."""
     result = Rebuilt()
@@ -61,6 +62,14 @@ def rebuild(
     if keys is not None:
         keys.finish(aside)
     return result
+
+
+def known_topics(store: StoreFolder, parse_json: ParseJson) -> Callable[[str], bool]:
+    """Tells whether a topic exists: its records may be in the log long after it was deleted. One that has queues
+    does, and so does one in topics.json; where that file cannot be read, every topic."""
+    listed = existing_topics(store, parse_json)
+    with_queues = {queue.topic for queue in store.queues}
+    return lambda topic: listed is None or topic in listed or topic in with_queues
 
 
 def _fresh(path: Path) -> Path:
@@ -92,9 +101,7 @@ class _Queues:
 
     def _make(self, topic: bytes, queue_id: int) -> _Queue | None:
         name = topic.decode(errors="replace")
-        if queue_id < 0 or not name or "\0" in name or "/" in name or name in (".", ".."):
-            return None  # damage: no CRC covers these
-        if not self._wanted(name, queue_id):
+        if place_problem(topic, queue_id) is not None or not self._wanted(name, queue_id):
             return None
         return _Queue(lambda: ConsumeQueue(self._new, name, queue_id, self._file_size, self._handles))
 
@@ -112,7 +119,7 @@ class _Queues:
             if (self._new / place).exists():
                 (self._root / place).parent.mkdir(parents=True, exist_ok=True)
                 (self._new / place).rename(self._root / place)
-        self._result.queues = len(built)
+            self._result.queues.add((queue.topic, queue.queue_id))
         _fresh(self._new)
 
 

@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mqctl.store.offline.changing import Aside, changing, writing
+from mqctl.store.offline.changing import Aside, changing
 from mqctl.store.offline.check_config import ParseJson, is_sound
 from mqctl.store.offline.findings import Report
 from mqctl.store.offline.folder import StoreFolder
 from mqctl.store.offline.logrepair import fit_files, replace_damage
+from mqctl.store.offline.logscan import OnProgress, no_progress
 from mqctl.store.offline.rebuild import rebuild
-from mqctl.store.offline.verify import OnProgress, verify
+from mqctl.store.offline.verify import verify
 
 # Files, records, queues and index: each layer may show something new once.
 MAX_ROUNDS: Final = 4
@@ -62,7 +63,8 @@ def _log_actions(report: Report) -> Iterator[Action]:
         names = ", ".join(store.name(path) for path in report.files)
         yield Action("files brought to one size, gaps filled", names, "", partial(fit_files, store, aside))
         return  # where files end decides what is damaged within them
-    for damage in sorted(set(report.log)):
+    damages = {damage.start: damage for damage in reversed(report.log)}  # one complaint about each place is enough
+    for _, damage in sorted(damages.items()):
         file = store.log.file_at(damage.start)
         name = store.log.directory.name if file is None else store.name(file.path)
         what = f"{damage.end - damage.start} bytes at log offset {damage.start} set aside"
@@ -83,17 +85,19 @@ def _derived_actions(report: Report, on_progress: OnProgress) -> Iterator[Action
 def _rebuild(store: StoreFolder, wanted: set[tuple[str, int]], index: bool, on_progress: OnProgress) -> None:
     fresh = store.reopened()
     built = rebuild(fresh, lambda topic, queue_id: (topic, queue_id) in wanted, index=index, on_progress=on_progress)
-    for topic, queue_id in wanted - built.names:
+    for topic, queue_id in wanted - built.queues:
         directory = store.root / "consumequeue" / topic / str(queue_id)
         if directory.exists():  # its entries are wrong and the log has no record of it
             Aside(store.root).move(directory)
 
 
-def repair(report: Report, parse_json: ParseJson, on_action: Callable[[Action], None], on_progress: OnProgress) -> Report:
+def repair(
+    report: Report, parse_json: ParseJson, on_action: Callable[[Action], None], on_progress: OnProgress = no_progress
+) -> Report:
     """Does what a report asks for, until a check is content or finds nothing that could be done; that check's
     report. The caller holds the lock."""
     store = report.store
-    with changing(store), writing(store.root):
+    with changing(store):
         for _ in range(MAX_ROUNDS):
             actions = plan(report, parse_json, on_progress)
             if not actions:
@@ -101,5 +105,5 @@ def repair(report: Report, parse_json: ParseJson, on_action: Callable[[Action], 
             for action in actions:
                 action.run()
                 on_action(action)
-            report = verify(store.reopened(clean=True), parse_json, on_progress)
+            report = verify(store.reopened(), parse_json, on_progress, clean=report.clean)
     return report

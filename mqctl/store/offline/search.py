@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mqctl.store import record
 from mqctl.store.offline.folder import StoreFolder
-from mqctl.store.offline.logscan import STEP, OnDamage
+from mqctl.store.offline.logscan import STEP, OnDamage, OnProgress, no_progress
 from mqctl.store.properties import KEY_SEPARATOR, KEYS, UNIQ_KEY, get_property
 
 
@@ -50,7 +50,7 @@ def search(
     query: Query,
     body_of: Callable[[record.Record], bytes],
     on_damage: OnDamage,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: OnProgress = no_progress,
 ) -> Iterator[record.Record]:
     """All records that fit, in the order of the log; also those whose topic was deleted."""
     needles = query.needles()

@@ -10,52 +10,53 @@ topic, or a queue that lags behind the log while a broker runs or after a crash 
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from mqctl.store import record
-from mqctl.store.offline.check_config import ParseJson, check_checkpoint, check_config
+from mqctl.store.offline.check_config import ParseJson, check_checkpoint, check_config, existing_topics
 from mqctl.store.offline.check_index import IndexCheck
 from mqctl.store.offline.check_queues import QueueChecks, has_entry
 from mqctl.store.offline.datafiles import DataFiles
 from mqctl.store.offline.findings import Report
 from mqctl.store.offline.folder import StoreFolder
-from mqctl.store.offline.logscan import STEP, RawRecord
+from mqctl.store.offline.logscan import STEP, OnProgress, RawRecord, no_progress
+from mqctl.store.offline.sizes import usual_size
+
+# No message was stored after the year 2100: no CRC covers the time, and the index counts seconds from it.
+MAX_TIMESTAMP: Final = 4_102_444_800_000
 
 
 def verify(
     store: StoreFolder,
     parse_json: ParseJson,
-    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_progress: OnProgress = no_progress,
+    *,
+    clean: bool | None = None,
 ) -> Report:
-    """`parse_json` raises ValueError for what it cannot read; `on_progress` gets bytes of the log."""
-    report = Report(store)
+    """`parse_json` raises ValueError for what it cannot read; `on_progress` gets bytes of the log. `clean` tells how
+    to judge the store, if not by whether it looks so."""
+    report = Report(store, store.clean if clean is None else clean)
     # Queues and index are looked at first: whatever they hold by now has its record when the scan comes by.
-    queues, index = QueueChecks(report), IndexCheck(report)
-    queues.existing_topics = check_config(report, parse_json)
+    queues, index = QueueChecks(report, existing_topics(store, parse_json)), IndexCheck(report)
+    check_config(report, parse_json)
     for path in _ill_fitting(report, store.log):
         report.files.append(path)
     for queue in store.queues:
         if _ill_fitting(report, queue.files):
             report.queues.add((queue.topic.encode(errors="surrogateescape"), queue.queue_id))
-    last_timestamp = _check_log(report, queues, index, on_progress)
+    _check_log(report, queues, index, on_progress)
     queues.finish()
     index.finish()
-    check_checkpoint(report, last_timestamp)
+    check_checkpoint(report)
     report.finish()
     return report
-
-
-def usual_size(sequence: DataFiles) -> int:
-    """What a broker was configured with; a damaged file may have another size."""
-    return Counter(file.size for file in sequence.files).most_common(1)[0][0] if sequence.files else 0
 
 
 def _ill_fitting(report: Report, sequence: DataFiles) -> list[Path]:
     """A broker wants files of one size, one behind the other."""
     found = []
-    files, usual = sequence.files, usual_size(sequence)
+    files, usual = sequence.files, usual_size(sequence) or 0
     for number, file in enumerate(files):
         gap = number > 0 and files[number - 1].start + usual < file.start
         if file.size == 0:
@@ -69,40 +70,41 @@ def _ill_fitting(report: Report, sequence: DataFiles) -> list[Path]:
     return found
 
 
-def _check_log(report: Report, queues: QueueChecks, index: IndexCheck, on_progress: Callable[[int, int], None]) -> int:
-    """Returns the latest store time."""
+def _check_log(report: Report, queues: QueueChecks, index: IndexCheck, on_progress: OnProgress) -> None:
     log = report.store.log
     if not log.files and any(queue.messages for queue in report.store.queues):
         where = "if storePathCommitLog lies elsewhere, name it with --commitlog"
         report.damage(log.directory, None, f"no log file is here; {where}")
     begin, total, next_step = log.begin, log.end - log.begin, log.begin + STEP
     scan = report.store.scan(report.log_damage)
-    records = last_timestamp = 0
     for raw in scan:
-        records += 1
-        if raw.fields[10] > last_timestamp:
-            last_timestamp = raw.fields[10]
-        if not _crc_fits(raw):
-            _crc_damage(report, raw)
+        report.records += 1
+        problem = _problem(raw)
+        if problem is not None:
+            _record_damage(report, raw, problem)
+        elif raw.fields[10] > report.last_timestamp:
+            report.last_timestamp = raw.fields[10]
         queues.add(raw)
         index.add(raw)
         if scan.place >= next_step:
             on_progress(scan.place - begin, total)
             next_step = scan.place + STEP
-    report.records = records
-    return last_timestamp
+    report.log_end = scan.end
 
 
-def _crc_fits(raw: RawRecord) -> bool:
-    length = raw.fields[-1]
-    if not length:
-        return True
-    return zlib.crc32(memoryview(raw.buffer)[raw.body_at : raw.body_at + length]) & record.CRC_MASK == raw.fields[2]
+def _problem(raw: RawRecord) -> str | None:
+    """What is wrong within a record whose parts add up."""
+    body = memoryview(raw.buffer)[raw.body_at : raw.body_at + raw.fields[-1]]
+    if body and zlib.crc32(body) & record.CRC_MASK != raw.fields[2]:
+        return "the body's CRC does not match"
+    if not 0 <= raw.fields[10] < MAX_TIMESTAMP:
+        return f"the store time {raw.fields[10]} cannot be one"
+    return None
 
 
-def _crc_damage(report: Report, raw: RawRecord) -> None:
+def _record_damage(report: Report, raw: RawRecord, what: str) -> None:
     fields = raw.fields
     where = f"record of {raw.topic.decode(errors='replace')}/{fields[3]}@{fields[5]}"
-    report.log_damage(fields[6], fields[6] + fields[0], f"the body's CRC does not match; {where}")
+    report.log_damage(fields[6], fields[6] + fields[0], f"{what}; {where}")
     if has_entry(fields[7]):
         report.queues.add((raw.topic, fields[3]))  # its entry leads to nothing once the record is replaced

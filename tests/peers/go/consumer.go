@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -121,6 +122,9 @@ func (j *judge) consume(ctx context.Context, messages ...*primitive.MessageExt) 
 		event["event"], event["consumer"], event["accepted"] = "message", j.request.Name, accepted
 		j.driver.emit(event)
 		good = good && accepted
+		if accepted && j.request.ReplyBy != "" {
+			j.reply(ctx, message)
+		}
 	}
 	time.Sleep(milliseconds(j.request.ListenerSleepMs))
 	if good {
@@ -133,6 +137,20 @@ func (j *judge) consume(ctx context.Context, messages ...*primitive.MessageExt) 
 		concurrently.DelayLevelWhenNextConsume = *j.request.RetryDelayLevel
 	}
 	return consumer.ConsumeRetryLater, nil
+}
+
+func (j *judge) reply(ctx context.Context, message *primitive.MessageExt) {
+	p, err := j.driver.producer(j.request.ReplyBy)
+	if err == nil {
+		var reply *primitive.Message
+		if reply, err = consumer.CreateReplyMessage(message, nil); err == nil {
+			reply.Body = append([]byte("re: "), message.Body...) // the library drops the body it is given
+			_, err = p.SendSync(ctx, reply)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "reply:", err)
+	}
 }
 
 func (j *judge) accepts(message *primitive.MessageExt) bool {

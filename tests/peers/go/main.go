@@ -32,6 +32,7 @@ var ops = map[string]op{
 	"send":           (*driver).send,
 	"send_many":      (*driver).sendMany,
 	"send_batch":     (*driver).sendBatch,
+	"request":        (*driver).request,
 	"consumer_start": (*driver).consumerStart,
 	"consumer_stop":  (*driver).consumerStop,
 	"queues":         (*driver).queues,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"sort"
 	"sync"
@@ -114,6 +115,27 @@ func (d *driver) send(r *request) (fields, error) {
 		return nil, err
 	}
 	return sent(message, result), nil
+}
+
+// request sends a message whose consumer replies to it, and waits for the reply.
+func (d *driver) request(r *request) (fields, error) {
+	p, err := d.producer(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	timeout := 10 * time.Second
+	if r.TimeoutMs != nil {
+		timeout = milliseconds(*r.TimeoutMs)
+	}
+	reply, err := p.Request(context.Background(), timeout, r.message())
+	if err != nil {
+		return nil, err
+	}
+	return fields{"message": fields{
+		"body":       base64.StdEncoding.EncodeToString(reply.Body),
+		"topic":      reply.Topic,
+		"properties": reply.GetProperties(),
+	}}, nil
 }
 
 // dispatch sends and waits; the result of a oneway send is nil.

@@ -68,6 +68,8 @@ type request struct {
 	RetryDelayLevel   *int           `json:"retryDelayLevel"`
 	SuspendMs         *int           `json:"suspendMs"`
 	ListenerSleepMs   int            `json:"listenerSleepMs"`
+	ReplyBy           string         `json:"replyBy"`
+	TimeoutMs         *int           `json:"timeoutMs"`
 
 	Kind           string `json:"kind"`
 	Broker         string `json:"broker"`

@@ -10,6 +10,7 @@ import java.io.FileOutputStream;
 import java.io.FileDescriptor;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.text.SimpleDateFormat;
@@ -59,6 +60,7 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -111,6 +113,8 @@ public final class Driver {
         ops.put("send", this::send);
         ops.put("send_many", this::sendMany);
         ops.put("send_batch", this::sendBatch);
+        ops.put("recall", this::recall);
+        ops.put("request", this::request);
         ops.put("consumer_start", this::consumerStart);
         ops.put("consumer_stop", this::consumerStop);
         ops.put("consumer_assignment", this::consumerAssignment);
@@ -250,10 +254,14 @@ public final class Driver {
             request.text("name", "admin") + "#" + ProcessHandle.current().pid() + "#" + INSTANCES.incrementAndGet();
         client.setNamesrvAddr(request.text("namesrv"));
         client.setInstanceName(request.text("instanceName", unique));
+        setProperties(client, request);
+    }
+
+    private static void setProperties(Object target, Request request) throws Exception {
         JsonElement extra = request.json.get("java");
         if (extra != null) {
             for (Map.Entry<String, JsonElement> property : extra.getAsJsonObject().entrySet()) {
-                setProperty(client, property.getKey(), property.getValue());
+                setProperty(target, property.getKey(), property.getValue());
             }
         }
     }
@@ -299,7 +307,7 @@ public final class Driver {
     private JsonObject producerStart(Request request) throws Exception {
         DefaultMQProducer producer = request.has("transactional")
             ? transactional(request)
-            : new DefaultMQProducer(request.text("group"));
+            : new DefaultMQProducer(request.text("group"), null, request.flag("trace"), null);
         configure(producer, request);
         request.ifNumber("retryTimes", producer::setRetryTimesWhenSendFailed);
         request.ifNumber("retryTimes", producer::setRetryTimesWhenSendAsyncFailed);
@@ -348,8 +356,22 @@ public final class Driver {
 
     private JsonObject send(Request request) throws Exception {
         Message message = message(request);
+        setProperties(message, request);
         SendResult result = waitFor(dispatch(known(producers, request.text("name")), message, request));
-        return sent(message, result);
+        JsonObject fields = sent(message, result);
+        for (Method method : SendResult.class.getMethods()) {
+            if (method.getName().equals("getRecallHandle") && result != null) {
+                fields.addProperty("recallHandle", (String) method.invoke(result));
+            }
+        }
+        return fields;
+    }
+
+    /** Sends a message whose consumer replies to it, and waits for the reply. */
+    private JsonObject request(Request request) throws Exception {
+        DefaultMQProducer producer = known(producers, request.text("name"));
+        Message reply = producer.request(message(request), request.number("timeoutMs", 10_000));
+        return object("message", describe((MessageExt) reply));
     }
 
     /** The future holds null for a oneway send. */
@@ -443,6 +465,21 @@ public final class Driver {
             }
         }
         return message;
+    }
+
+    /** Takes a delayed message back; 5.x clients only. */
+    private JsonObject recall(Request request) throws Exception {
+        DefaultMQProducer producer = known(producers, request.text("name"));
+        for (Method method : producer.getClass().getMethods()) {
+            if (method.getName().equals("recallMessage")) {
+                try {
+                    return object("msgId", method.invoke(producer, request.text("topic"), request.text("handle")));
+                } catch (InvocationTargetException error) {
+                    throw error.getCause() instanceof Exception ? (Exception) error.getCause() : error;
+                }
+            }
+        }
+        throw new Unsupported("recallMessage");
     }
 
     private static JsonObject sent(Message message, SendResult result) {
@@ -580,7 +617,8 @@ public final class Driver {
     // ---------------------------------------------------------------- push consumer
 
     private JsonObject consumerStart(Request request) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(request.text("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(
+            request.text("group"), null, new AllocateMessageQueueAveragely(), request.flag("trace"), null);
         configure(consumer, request);
         setProperty(consumer, "messageModel", new JsonPrimitive(request.text("model", "clustering").toUpperCase()));
         if (request.has("clientRebalance")) {
@@ -625,12 +663,14 @@ public final class Driver {
         private final String consumer;
         private final int failFirst;
         private final int sleepMs;
+        private final String replyBy;
         private final Map<String, Integer> deliveries = new ConcurrentHashMap<>();
 
         Judge(Request request) {
             consumer = request.text("name");
             failFirst = request.number("failFirst", 0);
             sleepMs = request.number("listenerSleepMs", 0);
+            replyBy = request.text("replyBy", null);
         }
 
         boolean accept(List<MessageExt> messages) {
@@ -644,8 +684,20 @@ public final class Driver {
                 event.addProperty("accepted", accepted);
                 emit(event);
                 good &= accepted;
+                if (accepted && replyBy != null) {
+                    reply(message);
+                }
             }
             return pause(sleepMs) && good;
+        }
+
+        private void reply(MessageExt message) {
+            try {
+                byte[] body = ("re: " + new String(message.getBody(), StandardCharsets.UTF_8)).getBytes(StandardCharsets.UTF_8);
+                known(producers, replyBy).send(MessageUtil.createReplyMessage(message, body));
+            } catch (Exception error) {
+                error.printStackTrace();
+            }
         }
     }
 

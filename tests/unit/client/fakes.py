@@ -36,7 +36,7 @@ class FakeBroker:
 
     def __post_init__(self) -> None:
         table = {34: (None, self._heartbeat), 35: (None, self._unregister)}
-        self.server = RemotingServer({**table, **{code: (None, self._send) for code in (310, 320, 325)}})
+        self.server = RemotingServer({**table, **dict.fromkeys((310, 320, 325), (None, self._send))})
 
     @property
     def address(self) -> str:
@@ -127,7 +127,9 @@ class FakeNamesrv:
 
 
 @contextlib.asynccontextmanager
-async def cluster(*names: str, topic: str = "t", queues: int = 2) -> AsyncIterator[tuple[FakeNamesrv, list[FakeBroker]]]:
+async def cluster(
+    *names: str, topic: str = "t", queues: int = 2
+) -> AsyncIterator[tuple[FakeNamesrv, list[FakeBroker]]]:
     """A name server and brokers of these names (one, `broker-a`, if none is given) that share a topic."""
     namesrv = FakeNamesrv()
     brokers = [FakeBroker(name) for name in names or ("broker-a",)]

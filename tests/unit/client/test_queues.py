@@ -56,7 +56,7 @@ def test_slow_brokers_are_left_out_while_there_are_others() -> None:
 
 
 def test_a_key_chooses_the_queue_that_java_would() -> None:
-    chooser = QueueChooser([MessageQueue("t", "a", number) for number in range(4)])
-    # "order-1".hashCode() is -1207110225 and "polygenelubricants".hashCode() is Integer.MIN_VALUE.
-    assert chooser.by_key("order-1").queue_id == 1207110225 % 4
-    assert chooser.by_key("polygenelubricants").queue_id == 0
+    chooser = QueueChooser([MessageQueue("t", "a", number) for number in range(3)])
+    # "hello".hashCode() is 99162322; that of the other word is Integer.MIN_VALUE, which has no absolute value.
+    assert chooser.by_key("hello").queue_id == 99162322 % 3
+    assert chooser.by_key("polygenelubricants").queue_id == 2**31 % 3

@@ -298,6 +298,23 @@ def test_what_lay_behind_the_damage_never_comes_back(tmp_path: Path) -> None:
         assert bodies(store) == expected
 
 
+def test_no_room_for_what_is_cut_off(tmp_path: Path) -> None:
+    """The store can be read. Nothing is written before the remains are safe: it might lead up to them."""
+    crashed(tmp_path, 25)
+    flip(log_file(tmp_path), 5 * RECORD + 90)
+    (tmp_path / "damaged").write_bytes(b"")  # no folder can be made here
+    with opened(tmp_path) as store:
+        assert bodies(store) == TEN[:5]
+        with pytest.raises(StoreError, match="cannot cut"):
+            put_all(store, numbered(1, start=77))
+        (tmp_path / "damaged").unlink()
+        put_all(store, numbered(1, start=77))
+        assert bodies(store) == [*TEN[:5], b"00000077"]
+    with opened(tmp_path) as store:
+        assert bodies(store) == [*TEN[:5], b"00000077"]
+    assert (tmp_path / "damaged" / f"{500:020d}").exists()
+
+
 @pytest.mark.parametrize("call", [1, 2, 3, 4])
 def test_a_kill_while_cutting(tmp_path: Path, call: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """At no moment may the files be such that the next start refuses them."""

@@ -353,23 +353,17 @@ def test_a_queue_that_cannot_be_written_does_not_hold_up_the_others(
     assert dirty == ["t7"]
 
 
-def test_flushing_in_slices(store: MessageStore) -> None:
-    put_all(store, [each for n in range(7) for each in numbered(1, topic=f"t{n}")])
-    assert store.flush_queues(3) is True
-    assert store.flush_queues(3) is True
-    assert store.flush_queues(3) is False
-    assert not [queue for queue in store.queues.values() if queue.is_dirty]
-
-
-def test_flushing_in_slices_ends_on_a_disk_that_refuses(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`while flush_queues(n)` is how it is called: without progress it must not say that there is more."""
-    put_all(store, [each for n in range(7) for each in numbered(1, topic=f"t{n}")])
+def test_a_disk_that_refuses_is_complained_of_once(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(os, "pwrite", refuse_writes(errno.ENOSPC))
-        rounds = 0
-        while store.flush_queues(3) and rounds < 50:
-            rounds += 1
-        assert rounds < 50
+        broken.setattr(os, "pwrite", refuse_writes(errno.ENOSPC, "consumequeue"))
+        put_all(store, [each for n in range(7) for each in numbered(1, topic=f"t{n}")])
+        store.flush_queues()
+        store.flush_queues()
+    store.flush_queues()
+    assert len(caplog.records) == 1
+    assert store.dirty_queues == []
 
 
 def test_a_stop_on_a_disk_that_refuses_is_not_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

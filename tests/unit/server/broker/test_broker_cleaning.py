@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -20,7 +21,7 @@ from mqctl.server.broker.cleaning import Cleaning, rules_of
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.store.clean import is_outlived
 from tests.aio import in_loop, until
-from tests.unit.server.broker.harness import Client, House, serving
+from tests.unit.server.broker.harness import Client, House, running, serving
 
 FILE = 64 * 1024
 SMALL: dict[str, Any] = {
@@ -308,7 +309,7 @@ async def test_a_full_disk(small_disk: Path) -> None:
         assert await send_until_refused(client) == 14
         end = await client.max_offset()
         assert (await client.pull(end - 1)).bodies == [BODY]
-        await house.broker._flush_queues()
+        house.broker.store.flush_queues()
         await house.broker.cleaning.round()
         assert house.broker.store.refusing.startswith("the disk is ")
         assert log_files(house)[0] == 2
@@ -319,6 +320,41 @@ async def test_a_full_disk(small_disk: Path) -> None:
         await house.broker.cleaning.round()
         assert await client.sent(BODY) == end
         assert (await client.pull(end)).bodies == [BODY]
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@in_loop
+async def test_a_start_on_a_full_disk(small_disk: Path, clean: bool) -> None:
+    """Consumers get what there is, producers are refused until there is room."""
+    root, ballast = small_disk / "store", small_disk / "ballast"
+    async with serving(root, **SMALL) as (house, client):
+        await fill(house, client, 2)
+        end = await client.max_offset()
+    if not clean:
+        (root / "abort").touch()
+        (root / "checkpoint").unlink()
+        shutil.rmtree(root / "consumequeue")
+    fill_up(ballast)
+    async with running(root, **SMALL, clean_resource_interval=600_000) as house:
+        client = house.client()
+        pulled = await client.pull(0)
+        assert pulled.bodies == [BODY] * len(pulled.bodies) != []
+        assert (await client.pull(end - 1)).bodies == [BODY]
+        assert await send_until_refused(client) == 14
+        end = await client.max_offset()
+        ballast.unlink()
+        assert await client.sent(BODY) == end
+    async with running(root, **SMALL) as house:
+        assert await house.client().max_offset() == end + 1
+
+
+@in_loop
+async def test_nothing_is_noted_in_the_log_while_messages_are_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (house, client):
+        await client.sent()
+        house.broker.store.refusing = "no room"
+        assert (await client.pull(-5)).code == 21
+        assert ("OFFSET_MOVED_EVENT", 0) not in house.broker.store.queues
 
 
 def fill_up(path: Path) -> None:

@@ -100,7 +100,7 @@ async def test_levels_that_are_no_numbers(tmp_path: Path, level: str) -> None:
 @in_loop
 async def test_properties_that_leave_no_room_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, client):
-        answer = await client.send(properties={"DELAY": "1", "x": "y" * 32_700})
+        answer = await client.send(properties={"DELAY": "1", "x": "y" * 32_720})
         assert answer.code == 13
         assert "properties" in (answer.remark or "")
 
@@ -241,13 +241,14 @@ async def test_what_cannot_be_delivered_holds_nobody_up(
 ) -> None:
     clock = MovableClock()
     async with serving(tmp_path, clock=clock) as (house, client):
+        before = set(house.broker.store.queues)
         put_waiting(house, properties)
         await client.sent(b"good", properties={"DELAY": "1"})
         clock.advance(2)
         assert [each.body for each in await arrived(client, 1)] == [b"good"]
         await until(lambda: house.broker.delays.levels.offsets() == {1: 2})
         assert "is not delivered" in caplog.text
-        assert set(house.broker.store.queues) == {("t", 0), (SCHEDULE_TOPIC, 0)}
+        assert set(house.broker.store.queues) == {*before, ("t", 0), (SCHEDULE_TOPIC, 0)}
 
 
 @in_loop
@@ -270,7 +271,6 @@ async def test_a_clock_that_was_set_back_far_delays_nothing_for_long(tmp_path: P
         clock.advance(1000)
         await client.sent(b"1", properties={"DELAY": "3"})
         clock.advance(-1000)
-        clock.advance(0)
         await arrived(client, 1)
 
 

@@ -19,6 +19,7 @@ from mqctl.remoting.connection import Connection
 from mqctl.remoting.frames import FrameSplitter, join_frame
 from mqctl.server.broker import app as app_module
 from mqctl.server.broker.app import Broker
+from mqctl.server.broker.checkpoints import Checkpoints
 from tests.aio import in_loop, until
 from tests.unit.server.broker.harness import Client, broker_config, heartbeat, pull_ext, running, send_ext, serving
 
@@ -343,14 +344,6 @@ async def test_a_broker_known_by_a_name(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_queues_reach_their_files_while_the_broker_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app_module, "QUEUE_FLUSH_SECONDS", 0.01)
-    async with serving(tmp_path) as (_, client):
-        await client.sent()
-        await until((tmp_path / "consumequeue/t/0/00000000000000000000").exists)
-
-
-@in_loop
 async def test_the_next_log_file_is_made_ahead_and_removed(tmp_path: Path) -> None:
     async with serving(tmp_path) as (_, client):
         await client.sent()
@@ -361,19 +354,17 @@ async def test_the_next_log_file_is_made_ahead_and_removed(tmp_path: Path) -> No
 @in_loop
 async def test_housekeeping_survives_an_accident(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bad round must not be the last one."""
-    monkeypatch.setattr(app_module, "QUEUE_FLUSH_SECONDS", 0.01)
-    async with serving(tmp_path) as (house, client):
-        real, calls = house.broker.store.flush_queues, 0
+    monkeypatch.setattr(app_module, "CHECKPOINT_SECONDS", 0.01)
+    calls = 0
 
-        def fails_once(limit: int | None = None) -> bool:
-            nonlocal calls
-            calls += 1
-            if calls == 1:
-                raise RuntimeError("surprise")
-            return real(limit)
+    async def fails_once(_: Checkpoints) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise RuntimeError("surprise")
 
-        house.broker.store.flush_queues = fails_once  # type: ignore[method-assign]
-        await client.sent()
+    monkeypatch.setattr(Checkpoints, "round", fails_once)
+    async with serving(tmp_path):
         await until(lambda: calls > 1, 2)
 
 

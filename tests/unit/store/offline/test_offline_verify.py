@@ -214,8 +214,8 @@ def test_a_queue_offset_that_goes_back(root: Path) -> None:
     place = entry(root, 2)[0]
     overwrite(root / "commitlog" / f"{0:020d}", place + 20, (9).to_bytes(8, "big"))
     found = damages(root)
-    assert any("the queue offset goes back from 9; record of t/0@3" in what for _, _, what in found)
-    assert any(what.startswith("queue offset 2: points to the record of t/0@9") for _, _, what in found)
+    assert found[0] == (f"commitlog/{0:020d}", place, "the queue offset cannot be right; record of t/0@9")
+    assert [what for _, _, what in found[1:]] == [f"queue offset 2: points to the record of t/0@9 at {place}"]
 
 
 @pytest.mark.parametrize(
@@ -295,12 +295,19 @@ def test_config_files(root: Path) -> None:
     (config / "topics.json").write_text('{"topicConfigTable": ')
     (config / "consumerOffset.json").write_text("")
     (config / "delayOffset.json").write_text("{}")
-    (config / "delayOffset.json.bak").write_text("nonsense, but nobody reads it")
+    (config / "delayOffset.json.bak").write_text("nonsense")
+    (config / "subscriptionGroup.json.bak").write_text("{}")
     report = check(root)
     assert [finding[:3] for finding in report.findings] == [
         ("note", "config/consumerOffset.json", None),
+        ("note", "config/delayOffset.json.bak", None),
+        ("note", "config/subscriptionGroup.json", None),
         ("damage", "config/topics.json", None),
     ]
+    assert report.config == [config / "topics.json"]
+    assert not report.findings[-1].what.endswith("its backup is sound")
+    (config / "topics.json.bak").write_text("{}")
+    assert check(root).findings[-1].what.endswith("its backup is sound")
 
 
 def test_progress(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,178 @@
+"""The consumer for programs that want to ask for messages themselves, when they are ready for more.
+
+    async with PullConsumer("billing", "orders", namesrv="127.0.0.1:9876") as consumer:
+        while True:
+            for message in await consumer.poll():
+                ...
+
+Messages are pulled ahead in the background; `poll` hands them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar, Final
+
+from mqctl.client.consumer import PULL_BATCH, GroupConsumer
+from mqctl.client.held import DEFAULT_LIMITS, HeldQueue, Limits
+from mqctl.client.membership import readable_queues
+from mqctl.client.offsets import ConsumeFrom, Start
+from mqctl.client.rebalance import Strategy, averagely
+from mqctl.client.subscriptions import Filter, subscription, subscriptions
+from mqctl.errors import ConfigError, NotFound
+from mqctl.remoting.bodies import MessageQueue
+from mqctl.remoting.message import ReceivedMessage
+
+POLL_SECONDS: Final = 5.0
+MAX_MESSAGES: Final = 32
+
+
+class PullConsumer(GroupConsumer):
+    """Loop only. `start`, `close`; or `async with`.
+
+    With topics, the group shares their queues as push consumers do. Without, `assign` names the queues, and nobody
+    else is asked.
+
+    What a `poll` returned counts as consumed when the next one is called, or the `with` block is left without an
+    exception; with `auto_commit=False`, when `commit` is called.
+    """
+
+    consume_type: ClassVar[str] = "CONSUME_ACTIVELY"
+    states_filter: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        group: str,
+        subscribe: Mapping[str, Filter] | str | None = None,
+        namesrv: str | Sequence[str] | None = None,
+        *,
+        auto_commit: bool = True,
+        broadcast: bool = False,
+        start: Start = ConsumeFrom.LAST,
+        limits: Limits = DEFAULT_LIMITS,
+        strategy: Strategy = averagely,
+        pull_batch: int = PULL_BATCH,
+        instance: str | None = None,
+        offsets_dir: Path | None = None,
+    ) -> None:
+        """The arguments are those of `PushConsumer`. Raises ConfigError."""
+        super().__init__(
+            group,
+            {} if subscribe is None else subscriptions(subscribe),
+            namesrv=namesrv,
+            broadcast=broadcast,
+            start=start,
+            strategy=strategy,
+            limits=limits,
+            pull_batch=pull_batch,
+            instance=instance,
+            offsets_dir=offsets_dir,
+        )
+        self._shares_queues = subscribe is not None
+        self._auto_commit = auto_commit
+        self._ready: deque[tuple[HeldQueue, ReceivedMessage]] = deque()
+        self._something = asyncio.Event()
+        # Up to where the program is done with what it got.
+        self._done: dict[HeldQueue, int] = {}
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and self._auto_commit:
+            self._all_done()
+        await self.close()
+
+    # -- messages ---------------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float = POLL_SECONDS, max_messages: int = MAX_MESSAGES) -> list[ReceivedMessage]:
+        """The next messages; none when there are none for so long. Messages of one queue come in order."""
+        if self._auto_commit:
+            self._all_done()
+        found = self._take_ready(max_messages)
+        if found:
+            return found
+        try:
+            async with asyncio.timeout(timeout):
+                while not found:
+                    self._something.clear()
+                    await self._something.wait()
+                    found = self._take_ready(max_messages)
+        except TimeoutError:
+            return []
+        return found
+
+    async def commit(self) -> None:
+        """All that was polled so far is consumed. Returns when the brokers know it, or it could not be saved now."""
+        self._all_done()
+        await super().commit()
+
+    def _take_ready(self, max_messages: int) -> list[ReceivedMessage]:
+        found: list[ReceivedMessage] = []
+        while self._ready and len(found) < max_messages:
+            held, message = self._ready.popleft()
+            if not held.dropped:
+                held.finish(message)
+                found.append(message)
+        return found
+
+    def _all_done(self) -> None:
+        self._done = {held: held.position for held in self._held.values()}
+
+    # -- queues -----------------------------------------------------------------------------------------
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """All that can be read. Raises NotFound."""
+        return sorted(readable_queues(await self._engine.routes.find(topic), topic))
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """From now on exactly these. Raises ConfigError when topics are subscribed to, NotFound for a topic that does
+        not exist."""
+        if self._shares_queues:
+            raise ConfigError("a consumer with topics shares their queues", hint="leave the topics out to use assign")
+        wanted = set(queues)
+        topics = {queue.topic for queue in wanted}
+        for topic in topics:
+            await self._engine.routes.find(topic)
+            self._subscriptions.setdefault(topic, subscription(topic))
+        for topic in topics | {queue.topic for queue in self._held}:
+            await self._assign(topic, {queue for queue in wanted if queue.topic == topic})
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Nothing more is pulled from these; what is there already is still handed out."""
+        for queue in queues:
+            self._known(queue).paused = True
+
+    def resume(self, *queues: MessageQueue) -> None:
+        for queue in queues:
+            self._known(queue).resume()
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        await self.seek(queue, await self._reader.min_offset(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        await self.seek(queue, await self._reader.max_offset(queue))
+
+    async def seek_to_time(self, queue: MessageQueue, moment: datetime) -> None:
+        """To the first message stored then or later."""
+        await self.seek(queue, await self._reader.search_offset(queue, int(moment.timestamp() * 1000)))
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's position; None when it has none."""
+        return await self._offsets.load(queue)
+
+    def _known(self, queue: MessageQueue) -> HeldQueue:
+        held = self._held.get(queue)
+        if held is None:
+            raise NotFound(f"{queue} is not assigned to this consumer")
+        return held
+
+    # -- from the background ----------------------------------------------------------------------------
+
+    def _arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+        self._ready.extend((held, message) for message in messages)
+        self._something.set()
+
+    def _position(self, held: HeldQueue) -> int | None:
+        return self._done.get(held)

@@ -1,0 +1,143 @@
+"""`mqctl delay`: messages that wait for their delivery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mqctl.commands.common import AdminCommand, Session, noun, session_of
+from mqctl.commands.completing import complete_topics
+from mqctl.commands.topic import ClusterOption
+from mqctl.output import Column
+from mqctl.times import time_text
+
+if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
+    from mqctl.client.pending import Pending
+
+app = noun("List delayed messages and take them back.")
+
+MessageIdArgument = Annotated[str, typer.Argument(metavar="MSGID", help="As its sender knows it.")]
+
+PENDING: Final = [
+    Column("dueTimestamp", "DUE", time_text),
+    Column("delayLevel", "LEVEL"),
+    Column("topic"),
+    Column("queueId", "QUEUE"),
+    Column("msgId"),
+    Column("tags"),
+    Column("keys"),
+    Column("brokerName", "BROKER"),
+]
+
+
+@app.command("ls", cls=AdminCommand)
+def list_pending(
+    ctx: typer.Context,
+    topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", autocompletion=complete_topics)] = None,
+    max_count: Annotated[int, typer.Option("--max", min=1, metavar="N", help="Only the next so many.")] = 100,
+    cluster: ClusterOption = None,
+) -> None:
+    """List messages that wait for their delivery, the next one first.
+
+    Those with a delay level, and those with a delivery time of their own, which have no level here.
+
+    \b
+    Examples:
+      mqctl delay ls
+      mqctl delay ls orders --max 10 -o json
+    """
+    session = session_of(ctx)
+    found = session.ask(lambda admin: _find(session, admin, cluster, topic=topic))
+    session.print_rows(PENDING, [_row(pending) for pending in found[:max_count]])
+    if len(found) > max_count:
+        session.env.say(f"{len(found) - max_count} more")
+
+
+@app.command(cls=AdminCommand)
+def show(ctx: typer.Context, msg_id: MessageIdArgument, cluster: ClusterOption = None) -> None:
+    """Show a message that waits, with properties and body.
+
+    \b
+    Example:
+      mqctl delay show 7F00000100002A9F0000000000000001 -o json
+    """
+    session = session_of(ctx)
+
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        return [await _full_row(admin, pending) for pending in await _named(session, admin, cluster, msg_id)]
+
+    session.print_rows([*PENDING, Column("properties"), Column("body")], session.ask(work))
+
+
+@app.command(cls=AdminCommand)
+def cancel(
+    ctx: typer.Context,
+    msg_id: MessageIdArgument,
+    cluster: ClusterOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be taken back.")] = False,
+) -> None:
+    """Take a message back that waits: it will not be delivered.
+
+    mqctl's brokers can do that with all delayed messages, RocketMQ's from 5.3 on with those that have a delivery time
+    of their own (and if recallMessageEnable is set), those of 4.x not at all.
+
+    \b
+    Examples:
+      mqctl delay cancel 7F00000100002A9F0000000000000001 --dry-run
+      mqctl delay cancel 7F00000100002A9F0000000000000001
+    """
+    session = session_of(ctx)
+
+    async def work(admin: Admin) -> list[Pending]:
+        from mqctl.client.pending import Waiting
+
+        found = await _named(session, admin, cluster, msg_id)
+        for pending in found if not dry_run else ():
+            await Waiting(admin, pending.broker_name, pending.address).take_back(pending)
+        return found
+
+    session.print_rows(PENDING, [_row(pending) for pending in session.ask(work)])
+
+
+async def _find(session: Session, admin: Admin, cluster: str | None, **wanted: str | None) -> list[Pending]:
+    import asyncio
+
+    from mqctl.client.clusters import masters
+    from mqctl.client.pending import Waiting
+
+    brokers = masters(await admin.cluster_info(), cluster)
+    now_ms = int(session.env.clock() * 1000)
+    found = await asyncio.gather(*(Waiting(admin, *broker).find(now_ms, **wanted) for broker in brokers.items()))
+    return sorted((pending for part in found for pending in part), key=lambda pending: pending.due_ms)
+
+
+async def _named(session: Session, admin: Admin, cluster: str | None, msg_id: str) -> list[Pending]:
+    from mqctl.errors import NotFound
+
+    found = await _find(session, admin, cluster, msg_id=msg_id)
+    if not found:
+        raise NotFound(f"no delayed message {msg_id} waits", hint="see `mqctl delay ls`; it may be delivered already")
+    return found
+
+
+def _row(pending: Pending) -> dict[str, Any]:
+    return {
+        "dueTimestamp": pending.due_ms,
+        "delayLevel": pending.level,
+        "topic": pending.topic,
+        "queueId": pending.queue_id,
+        "msgId": pending.msg_id,
+        "tags": pending.tags or None,
+        "keys": pending.keys,
+        "brokerName": pending.broker_name,
+        "storeTimestamp": pending.store_timestamp,
+    }
+
+
+async def _full_row(admin: Admin, pending: Pending) -> dict[str, Any]:
+    from mqctl.client.pending import Waiting
+
+    message = await Waiting(admin, pending.broker_name, pending.address).read(pending)
+    return {**_row(pending), "properties": message.properties, "body": message.body.decode(errors="backslashreplace")}

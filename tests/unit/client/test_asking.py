@@ -1,0 +1,61 @@
+"""Request and reply: who may answer, and what the asker gets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mqctl.client import Message, Producer
+from mqctl.client.asking import answer_to
+from mqctl.errors import MqError, RequestTimeout
+from mqctl.remoting.command import Command
+from mqctl.remoting.connection import Connection
+from mqctl.remoting.message import ReceivedMessage
+from mqctl.store.properties import parse_properties
+from tests.aio import in_loop
+from tests.unit.client.fakes import cluster
+
+
+def received(**properties: str) -> ReceivedMessage:
+    host = ("127.0.0.1", 1)
+    return ReceivedMessage("t", b"?", properties, 0, 0, 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0)
+
+
+@in_loop
+async def test_an_answer_finds_its_question() -> None:
+    async with cluster() as (namesrv, (broker,)):
+        answers: list[asyncio.Task[Command]] = []
+
+        def answer_soon(connection: Connection, request: Command) -> Command:
+            asked = parse_properties(request.fields()["i"])
+            assert asked["REPLY_TO_CLIENT"] == producer.client_id == broker.heartbeats[0].client_id
+            properties = f"CORRELATION_ID\x01{asked['CORRELATION_ID']}"
+            ext = {"topic": "c_REPLY_TOPIC", "properties": properties, "bornHost": "/127.0.0.1:99", "queueId": "1"}
+            push = connection.request(Command(326, ext=ext, body=b"re: " + request.body), 5)
+            answers.append(asyncio.create_task(push))
+            return broker.take(request)
+
+        broker.behaviour = answer_soon
+        async with Producer("g", namesrv.address) as producer:
+            got = await asyncio.gather(*(producer.request(Message("t", b"%d" % number)) for number in range(5)))
+            assert [each.body for each in got] == [b"re: %d" % number for number in range(5)]
+            assert (got[0].born_host, got[0].topic) == (("127.0.0.1", 99), "c_REPLY_TOPIC")
+            late = await next(iter(broker.connections)).request(Command(326, ext={"topic": "x"}), 5)
+            assert late.code == 0, "nobody waits for it, which is not the broker's fault"
+        assert [(await answer).code for answer in answers] == [0] * 5
+
+
+@in_loop
+async def test_a_question_without_an_answer_times_out() -> None:
+    async with cluster() as (namesrv, _), Producer("g", namesrv.address) as producer:
+        with pytest.raises(RequestTimeout, match=r"not answered within 0\.1 s"):
+            await producer.request(Message("t", b"?"), timeout=0.1)
+
+
+def test_the_answer_goes_where_the_question_says() -> None:
+    question = received(CLUSTER="c", CORRELATION_ID="1", REPLY_TO_CLIENT="me", TTL="3000", other="x")
+    properties = {"CORRELATION_ID": "1", "REPLY_TO_CLIENT": "me", "TTL": "3000", "MSG_TYPE": "reply"}
+    assert answer_to(question) == ("c_REPLY_TOPIC", properties)
+    with pytest.raises(MqError, match="is no question: it lacks CORRELATION_ID, REPLY_TO_CLIENT"):
+        answer_to(received(CLUSTER="c"))

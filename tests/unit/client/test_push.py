@@ -1,0 +1,401 @@
+"""The push consumer against a real broker: delivery, order, retries, positions, sharing, faults."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from embedded import Inbox, numbered, send
+
+from mqctl.client import ConsumeFrom, Limits, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
+from mqctl.client.offsets import local_offsets_path
+from mqctl.errors import ConfigError, ConnectionFailed
+from mqctl.remoting.unique_id import local_ip
+from mqctl.testing import EmbeddedBroker
+from tests.aio import in_loop, until
+
+FIRST = ConsumeFrom.FIRST
+
+
+@in_loop
+async def test_every_message_is_handed_over_once(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST) as consumer:
+        assert {queue.queue_id for queue in consumer.assignment() if queue.topic == "t"} == {0, 1, 2, 3}
+        await send(mq, "t", numbered(100), tags="a", keys="k1 k2")
+        assert sorted(await inbox.wait(100)) == sorted(numbered(100))
+    message = inbox.messages[0]
+    assert (message.topic, message.tags, message.keys) == ("t", "a", ["k1", "k2"])
+    assert (message.broker_name, message.reconsume_times) == ("broker-a", 0)
+
+
+@in_loop
+async def test_plain_functions_run_in_threads_side_by_side(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    await send(mq, "t", numbered(8))
+    together = threading.Barrier(8, timeout=10)
+    threads: list[str] = []
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def handle(message: ReceivedMessage) -> None:
+        together.wait()  # passes only when all eight are at work at once
+        threads.append(threading.current_thread().name)
+        if len(threads) == 8:
+            loop.call_soon_threadsafe(done.set)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, concurrency=8):
+        await done.wait()
+    assert len(set(threads)) == 8
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("listener-")]
+
+
+@in_loop
+async def test_no_more_at_a_time_than_asked_for(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    await send(mq, "t", numbered(30))
+    running = most = handled = 0
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal running, most, handled
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.005)
+        running -= 1
+        handled += 1
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, concurrency=3):
+        await until(lambda: handled == 30)
+    assert most == 3
+
+
+@in_loop
+async def test_only_wanted_tags(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    await send(mq, "t", [b"yes"], tags="Aa")
+    await send(mq, "t", [b"no"], tags="BB")  # has the same hash
+    await send(mq, "t", [b"neither"])
+    await send(mq, "t", [b"also"], tags="c")
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, {"t": "Aa || c"}, mq.namesrv, start=FIRST) as consumer:
+        await inbox.wait(2)
+        # What is not wanted is passed over for good: positions reach the end of every queue.
+        await until(lambda: sum(held.position for held in consumer.held_queues()) == 4)
+    assert sorted(inbox.bodies) == [b"also", b"yes"]
+
+
+@in_loop
+async def test_positions_survive_restarts(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    got: list[bytes] = []
+    for round_number in range(3):
+        await send(mq, "t", numbered(20, round_number * 20))
+        inbox = Inbox()
+        async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST):
+            await inbox.wait(20)
+        got += inbox.bodies
+    assert sorted(got) == sorted(numbered(60))
+
+
+@in_loop
+async def test_what_is_not_consumed_at_the_end_comes_again(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(5))
+    stuck = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        if message.body == b"2":
+            stuck.set()
+            await asyncio.sleep(60)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, finish_seconds=0.01) as consumer:
+        await stuck.wait()
+        await until(lambda: [len(held) for held in consumer.held_queues() if held.queue.topic == "t"] == [1])
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST):
+        assert await inbox.wait(3) == [b"2", b"3", b"4"]
+
+
+@in_loop
+async def test_where_a_new_group_begins(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", [b"old"])
+    await asyncio.sleep(0.01)
+    moment = datetime.fromtimestamp(time.time())
+    await asyncio.sleep(0.01)
+    await send(mq, "t", [b"middle"])
+    first, last, since = Inbox(), Inbox(), Inbox()
+    async with (
+        PushConsumer("first", first, "t", mq.namesrv, start=FIRST),
+        PushConsumer("since", since, "t", mq.namesrv, start=moment),
+    ):
+        await first.wait(2)
+        await since.wait(1)
+        # A broker takes a queue that begins at 0 and is in memory for one to consume from its begin, whatever a new
+        # group says; so this one has a position.
+        consumer = PushConsumer("last", last, "t", mq.namesrv, start=ConsumeFrom.LAST)
+        async with consumer:
+            for queue in consumer.assignment():
+                await consumer.seek(queue, 2 if queue.topic == "t" else 0)
+            await send(mq, "t", [b"new"])
+            await last.wait(1)
+            await first.wait(3)
+            await since.wait(2)
+    assert first.bodies == [b"old", b"middle", b"new"]
+    assert since.bodies == [b"middle", b"new"]
+    assert last.bodies[-1] == b"new"
+
+
+@in_loop
+async def test_failures_come_again_and_then_are_dead_letters(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    attempts: list[tuple[str, int]] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        attempts.append((message.topic, message.reconsume_times))
+        raise RetryLater(delay_level=1)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, max_reconsume_times=2):
+        await send(mq, "t", [b"bad"])
+        for attempt in (1, 2):
+            await until(lambda attempt=attempt: len(attempts) == attempt)  # type: ignore[misc]
+            await until(lambda attempt=attempt: len(mq.messages("SCHEDULE_TOPIC_XXXX")) == attempt)  # type: ignore[misc]
+            mq.clock.advance(2)
+        await until(lambda: mq.messages("%DLQ%g"))
+    assert attempts == [("t", 0), ("t", 1), ("t", 2)]
+    (dead,) = mq.messages("%DLQ%g")
+    assert dead.body == b"bad"
+
+
+@in_loop
+async def test_an_exception_is_a_failure_and_is_logged(mq: EmbeddedBroker, caplog: pytest.LogCaptureFixture) -> None:
+    mq.create_topic("t")
+    inbox = Inbox()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await inbox(message)
+        if message.reconsume_times == 0:
+            raise ValueError("not this one")
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST):
+        await send(mq, "t", [b"x"])
+        await inbox.wait(1)
+        await until(lambda: mq.messages("SCHEDULE_TOPIC_XXXX"))
+        mq.clock.advance(60)
+        await inbox.wait(2)
+    assert inbox.messages[0].msg_id == inbox.messages[1].msg_id
+    assert "not this one" in caplog.text
+
+
+@in_loop
+async def test_orderly_keeps_order_over_failures(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    seen: list[tuple[bytes, int]] = []
+
+    def handle(message: ReceivedMessage) -> None:
+        seen.append((message.body, message.reconsume_times))
+        if message.body == b"3" and message.reconsume_times < 2:
+            raise RetryLater(suspend=0.01)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, orderly=True):
+        await send(mq, "t", numbered(10), key="one queue")
+        await until(lambda: len(seen) == 12)
+    expected = [(body, 0) for body in numbered(10)]
+    expected[4:4] = [(b"3", 1), (b"3", 2)]
+    assert seen == expected
+
+
+@in_loop
+async def test_orderly_gives_up_after_the_limit(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    inbox = Inbox()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await inbox(message)
+        if message.body == b"0":
+            raise RetryLater(suspend=0)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, orderly=True, max_reconsume_times=2):
+        await send(mq, "t", numbered(2))
+        assert await inbox.wait(4) == [b"0", b"0", b"0", b"1"]
+        await until(lambda: mq.messages("%DLQ%g"))
+    assert [message.body for message in mq.messages("%DLQ%g")] == [b"0"]
+
+
+@in_loop
+async def test_a_group_shares_queues_and_takes_over(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    one, two = Inbox(), Inbox()
+    async with PushConsumer("g", one, "t", mq.namesrv, start=FIRST) as first:
+        async with PushConsumer("g", two, "t", mq.namesrv, start=FIRST) as second:
+            await until(lambda: not first.assignment() & second.assignment())
+            assert len(own(first)) == len(own(second)) == 2
+            await send(mq, "t", numbered(40))
+            await until(lambda: len(one.bodies) + len(two.bodies) == 40)
+        await until(lambda: len(own(first)) == 4)
+        await send(mq, "t", numbered(8, 40))
+        await until(lambda: len(one.bodies) + len(two.bodies) == 48)
+    assert sorted(one.bodies + two.bodies) == sorted(numbered(48))
+
+
+def own(consumer: PushConsumer) -> list[int]:
+    return [queue.queue_id for queue in consumer.assignment() if queue.topic == "t"]
+
+
+@in_loop
+async def test_orderly_queues_change_hands_only_between_messages(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=2)
+    running: set[int] = set()
+    seen: dict[int, list[int]] = {0: [], 1: []}
+
+    async def handle(message: ReceivedMessage) -> None:
+        assert message.queue_id not in running, "two at work on one queue"
+        running.add(message.queue_id)
+        await asyncio.sleep(0.002)
+        seen[message.queue_id].append(message.queue_offset)
+        running.discard(message.queue_id)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, orderly=True):
+        sending = asyncio.create_task(send(mq, "t", numbered(300)))
+        for _ in range(3):
+            async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, orderly=True) as other:
+                await until(lambda other=other: own(other))  # type: ignore[misc]
+                await asyncio.sleep(0.05)
+        await sending
+        await until(lambda: sum(map(len, seen.values())) == 300, 15)
+    assert seen == {0: list(range(len(seen[0]))), 1: list(range(len(seen[1])))}
+
+
+@in_loop
+async def test_everyone_gets_a_broadcast(mq: EmbeddedBroker, tmp_path: Path) -> None:
+    mq.create_topic("t")
+    one, two = Inbox(), Inbox()
+
+    def consumer(inbox: Inbox, instance: str) -> PushConsumer:
+        return PushConsumer(
+            "g", inbox, "t", mq.namesrv, start=FIRST, broadcast=True, instance=instance, offsets_dir=tmp_path
+        )
+
+    async with consumer(one, "one"), consumer(two, "two"):
+        await send(mq, "t", numbered(10))
+        assert sorted(await one.wait(10)) == sorted(await two.wait(10)) == sorted(numbered(10))
+    await send(mq, "t", [b"later"])
+    again = Inbox()
+    async with consumer(again, "one"):
+        assert await again.wait(1) == [b"later"]
+    assert "offsetTable" in local_offsets_path(tmp_path, f"{local_ip()}@one", "g").read_text()
+
+
+@in_loop
+async def test_pulling_stops_while_too_much_waits(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(200))
+    go_on = asyncio.Event()
+    handled = 0
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal handled
+        await go_on.wait()
+        handled += 1
+
+    limits = Limits(messages=50)
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, limits=limits, concurrency=4) as consumer:
+        (held,) = [held for held in consumer.held_queues() if held.queue.topic == "t"]
+        await until(lambda: held.is_full)
+        assert 50 <= len(held) < 50 + 32
+        assert held.position == 0
+        go_on.set()
+        await until(lambda: handled == 200)
+        await until(lambda: held.position == 200)
+
+
+@in_loop
+async def test_one_slow_message_holds_back_the_position_and_in_the_end_the_queue(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(200))
+    go_on = asyncio.Event()
+    inbox = Inbox()
+
+    async def handle(message: ReceivedMessage) -> None:
+        if message.body == b"0":
+            await go_on.wait()
+        await inbox(message)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, limits=Limits(span=100)) as consumer:
+        (held,) = [held for held in consumer.held_queues() if held.queue.topic == "t"]
+        await until(lambda: len(held) == 1 and held.is_full)
+        assert held.position == 0
+        assert len(inbox.bodies) < 200
+        go_on.set()
+        await inbox.wait(200)
+
+
+@in_loop
+async def test_a_topic_may_come_later(mq: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST) as consumer:
+        assert own(consumer) == []
+        mq.create_topic("t")
+        await send(mq, "t", [b"x"])
+        await consumer._engine.routes.refresh_all()  # as every 30 s
+        await inbox.wait(1)
+
+
+@in_loop
+async def test_the_broker_restarts_under_load(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST):
+        await send(mq, "t", numbered(100))
+        await inbox.wait(50)
+        await asyncio.to_thread(mq.stop)
+        await asyncio.to_thread(mq.start)
+        await send(mq, "t", numbered(100, 100))
+        await until(lambda: set(inbox.bodies) == set(numbered(200)), 15)
+
+
+@in_loop
+async def test_closing_does_not_wait_for_a_broker_that_is_gone(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST):
+        await send(mq, "t", [b"x"])
+        await inbox.wait(1)
+        await asyncio.to_thread(mq.stop)
+
+
+@in_loop
+async def test_no_name_server_is_an_error_at_the_start() -> None:
+    consumer = PushConsumer("g", Inbox(), "t", "127.0.0.1:1")
+    with pytest.raises(ConnectionFailed):
+        await consumer.start()
+
+
+def test_wrong_arguments_are_named() -> None:
+    for group, topics in (("", "t"), ("no blanks", "t"), ("g", {}), ("g", {"t": " || "})):
+        with pytest.raises(ConfigError):
+            PushConsumer(group, print, topics, "127.0.0.1:1")  # type: ignore[arg-type]
+
+
+def test_the_blocking_twin(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    got: list[bytes] = []
+    enough = threading.Event()
+
+    def handle(message: ReceivedMessage) -> None:
+        got.append(message.body)
+        if len(got) == 3:
+            enough.set()
+
+    with BlockingPushConsumer("g", handle, "t", mq.namesrv, start=FIRST) as consumer:
+        assert len(consumer.assignment()) >= 4
+        asyncio.run(send(mq, "t", numbered(3)))
+        assert enough.wait(10)
+        consumer.commit()
+    assert sorted(got) == numbered(3)

@@ -1,0 +1,86 @@
+"""Messages outlive the cluster in a file: in order, none lost, marked when they may come twice."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mqctl.client import Message, Producer, SendStatus
+from mqctl.client.spool import Spool
+from mqctl.errors import SpoolFull
+from mqctl.remoting.command import Command
+from mqctl.remoting.connection import Connection
+from tests.aio import in_loop, until
+from tests.unit.client.fakes import FakeNamesrv, cluster
+
+
+@in_loop
+async def test_messages_wait_for_the_cluster_and_keep_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    async with cluster() as (namesrv, (broker,)):
+        async with Producer("g", namesrv.address, spool=path) as producer:
+            assert (await producer.send(Message("t", b"0"))).status is SendStatus.SEND_OK
+            await broker.stop()
+            results = [await producer.send(Message("t", b"%d" % number)) for number in range(1, 6)]
+            results += await asyncio.gather(*(producer.send(Message("t", b"%d" % number)) for number in range(6, 50)))
+            assert {result.status for result in results} == {SendStatus.SPOOLED}
+            await broker.start()
+            await until(lambda: path.stat().st_size == 0, 10)
+            assert (await producer.send(Message("t", b"50"))).status is SendStatus.SEND_OK
+        assert broker.bodies == [b"%d" % number for number in range(51)]
+        assert broker.unique_keys[1:50] == [result.msg_id for result in results]
+
+
+@in_loop
+async def test_a_producer_may_start_before_any_cluster_and_its_successor_delivers(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    namesrv = FakeNamesrv()
+    await namesrv.start()
+    async with Producer("g", namesrv.address, spool=path) as producer:
+        results = [await producer.send(Message("t", b"%d" % number), order_key="k") for number in range(10)]
+    await namesrv.stop()
+    async with cluster(queues=4) as (namesrv, (broker,)), Producer("g", namesrv.address, spool=path):
+        await until(lambda: path.stat().st_size == 0)
+        assert broker.bodies == [b"%d" % number for number in range(10)]
+        assert broker.unique_keys == [result.msg_id for result in results]
+        assert len(set(broker.queue_ids)) == 1, "the order key is kept"
+
+
+@in_loop
+async def test_a_full_spool_is_an_error_and_keeps_what_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    async with Producer("g", "127.0.0.1:1", spool=path, max_spool_bytes=5000, compress_over=10**6) as producer:
+        for _ in range(4):
+            await producer.send(Message("t", bytes(1000)))
+        with pytest.raises(SpoolFull, match="5000 bytes"):
+            await producer.send(Message("t", bytes(1000)))
+        with pytest.raises(SpoolFull):
+            await asyncio.gather(*(producer.send(Message("t", bytes(900))) for _ in range(9)))
+    spool = Spool(path)
+    spool.open()
+    assert [len(entry.outgoing.body) for entry in spool.peek(9)] == [1000] * 4
+    spool.close()
+
+
+@in_loop
+async def test_a_message_that_is_refused_later_is_set_aside(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    async with cluster() as (namesrv, (broker,)):
+
+        def refuse_first(connection: Connection, request: Command) -> Command:
+            return request.reply(13, remark="illegal") if request.body == b"bad" else broker.take(request)
+
+        broker.behaviour = refuse_first
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=path) as producer:
+            for body in (b"bad", b"good"):
+                await producer.send(Message("t", body))
+            await broker.start()
+            await until(lambda: broker.bodies, 10)
+    assert broker.bodies == [b"good"]
+    refused = Spool(tmp_path / "spool.refused")
+    refused.open()
+    assert [entry.outgoing.body for entry in refused.peek(9)] == [b"bad"]
+    refused.close()
