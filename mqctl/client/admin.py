@@ -6,10 +6,11 @@ Every question is one method that returns plain structs. What a command prints i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError
+from mqctl.client.clusters import unreachable
+from mqctl.client.namesrv import NameServers
+from mqctl.errors import ConnectionFailed, MqError, ResponseError
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import (
     Body,
@@ -24,7 +25,7 @@ from mqctl.remoting.bodies import (
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command, header_fields
 from mqctl.remoting.headers import CreateTopicHeader
-from mqctl.remoting.pool import ConnectionPool, split_addresses
+from mqctl.remoting.pool import ConnectionPool
 
 B = TypeVar("B", bound=Body)
 
@@ -41,38 +42,24 @@ class Admin:
     """
 
     def __init__(self, name_servers: str | Sequence[str], *, timeout: float = TIMEOUT_S) -> None:
-        addresses = split_addresses(name_servers) if isinstance(name_servers, str) else list(name_servers)
-        if not addresses:
-            raise ConfigError("no name server is given", hint="name one with -n host:port, or in NAMESRV_ADDR")
-        self.name_servers = addresses
         self.timeout = timeout
         self._pool = ConnectionPool()
+        self._name_servers = NameServers(self._pool, name_servers, timeout=timeout)
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._pool.close()
 
     # -- name servers -------------------------------------------------------------------------------
 
     async def topic_route(self, topic: str) -> TopicRouteData:
         """Raises NotFound when no broker has the topic."""
-        # A recent version number, which Command announces, makes 4.9.7 answer in strict JSON.
-        command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
-        try:
-            return self._decode(TopicRouteData, await self.ask(command))
-        except ResponseError as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
-            raise NotFound(
-                f"the topic {topic} does not exist", hint=f"create it with `mqctl topic update {topic}`"
-            ) from None
+        return await self._name_servers.topic_route(topic)
 
     async def cluster_info(self) -> ClusterInfo:
-        return self._decode(ClusterInfo, await self.ask(Command(RequestCode.GET_BROKER_CLUSTER_INFO)))
+        return await self._name_servers.cluster_info()
 
     async def topic_list(self, cluster: str | None = None) -> list[str]:
         """All topics, or those of one cluster; sorted. A cluster that does not exist has none."""
@@ -105,7 +92,7 @@ class Admin:
 
     async def put_kv_config(self, namespace: str, key: str, value: str | None) -> None:
         """At every name server, as they do not tell each other; None deletes the key."""
-        for address in self.name_servers:
+        for address in self._name_servers.addresses:
             if value is None:
                 command = Command(RequestCode.DELETE_KV_CONFIG, ext={"namespace": namespace, "key": key})
             else:
@@ -114,16 +101,7 @@ class Admin:
 
     async def ask(self, command: Command) -> Command:
         """The answer of the first name server that gives one. Raises ResponseError if it is no success."""
-        failures: list[MqError] = []
-        for address in self.name_servers:
-            try:
-                return await self._pool.call(address, command, self.timeout)
-            except (ConnectionFailed, RequestTimeout) as error:
-                failures.append(error)
-        raise type(failures[0])(
-            "; ".join(error.message for error in failures),
-            hint="start one with `mqctl standalone`, or say where it is with -n host:port or NAMESRV_ADDR",
-        )
+        return await self._name_servers.ask(command)
 
     # -- brokers ------------------------------------------------------------------------------------
 
@@ -159,11 +137,7 @@ class Admin:
         try:
             return await self._pool.request(address, command, self.timeout if timeout is None else timeout)
         except ConnectionFailed as error:
-            raise ConnectionFailed(
-                error.message,
-                hint=f"the broker registered as {address}; if it runs but cannot be reached under that address "
-                "from here, set brokerIP1 in its configuration",
-            ) from None
+            raise unreachable(address, error) from None
 
     async def call(self, address: str, command: Command, timeout: float | None = None) -> Command:
         """A broker's answer to a request that must succeed. Raises ResponseError for any other code."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mqctl.errors import ConfigError, NotFound
+from mqctl.errors import ConfigError, ConnectionFailed, NotFound
 from mqctl.remoting.bodies import ClusterInfo
 
 MASTER_ID: Final = 0
@@ -19,6 +19,15 @@ def master_of(addresses: Mapping[int, str]) -> str | None:
 def readable_address(addresses: Mapping[int, str]) -> str | None:
     """The master, or while it is away the slave with the lowest id, which still hands out messages."""
     return addresses[min(addresses)] if addresses else None
+
+
+def unreachable(address: str, error: ConnectionFailed) -> ConnectionFailed:
+    """The same for a broker, with what may have gone wrong."""
+    return ConnectionFailed(
+        error.message,
+        hint=f"the broker registered as {address}; if it runs but cannot be reached under that address from here, "
+        "set brokerIP1 in its configuration",
+    )
 
 
 def masters(info: ClusterInfo, cluster: str | None) -> dict[str, str]:

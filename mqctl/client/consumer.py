@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Self
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue, Limits
 from mqctl.client.membership import Membership, check_group
+from mqctl.client.namesrv import default_name_servers
 from mqctl.client.offsets import (
     BrokerOffsets,
     FileOffsets,
@@ -25,7 +26,6 @@ from mqctl.client.offsets import (
     first_offset,
     local_offsets_path,
 )
-from mqctl.client.producer import default_name_servers
 from mqctl.client.reading import Reader
 from mqctl.client.rebalance import Strategy
 from mqctl.client.subscriptions import restore_topic

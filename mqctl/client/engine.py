@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Self
 
 from mqctl.client.backoff import Backoff
-from mqctl.client.clusters import MASTER_ID
+from mqctl.client.clusters import MASTER_ID, unreachable
 from mqctl.client.dispatch import Dispatcher, Handler
 from mqctl.client.namesrv import NameServers
 from mqctl.client.routes import REFRESH_SECONDS, Routes
@@ -239,7 +239,7 @@ class Engine:
             connection = await self._pool.connect(address)
         except ConnectionFailed as error:
             self._backoff.failed(address, error)
-            raise
+            raise unreachable(address, error) from None
         self._backoff.succeeded(address)
         return connection
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -18,6 +19,14 @@ B = TypeVar("B", bound=Body)
 TIMEOUT_S: Final = 3.0  # mqClientApiTimeout of Java's clients
 
 
+DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
+
+
+def default_name_servers() -> str:
+    """The variable NAMESRV_ADDR, which Java's clients read as well, else the usual port of this machine."""
+    return os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
+
+
 class NameServers:
     """Loop only. Begins with a random one, so that many clients spread over all, and goes on to the next when
     that one cannot be reached or does not answer."""
@@ -26,7 +35,7 @@ class NameServers:
         """Raises ConfigError when there is no address."""
         self.addresses = split_addresses(addresses) if isinstance(addresses, str) else list(addresses)
         if not self.addresses:
-            raise ConfigError("no name server is given", hint="name one as host:port, or several with ; between")
+            raise ConfigError("no name server is given", hint="name one with -n host:port, or in NAMESRV_ADDR")
         self._pool = pool
         self._timeout = timeout
         self._current = random.randrange(len(self.addresses))
@@ -41,7 +50,10 @@ class NameServers:
             except (ConnectionFailed, RequestTimeout) as error:
                 failures.append(error)
                 self._current = (self._current + 1) % len(self.addresses)
-        raise type(failures[0])("; ".join(error.message for error in failures))
+        raise type(failures[0])(
+            "; ".join(error.message for error in failures),
+            hint="start one with `mqctl standalone`, or say where it is with -n host:port or NAMESRV_ADDR",
+        )
 
     async def topic_route(self, topic: str) -> TopicRouteData:
         """Raises NotFound when no broker has the topic."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -12,6 +11,7 @@ from mqctl.client.asking import Asking, answer_to
 from mqctl.client.delivery import Delivery
 from mqctl.client.engine import Engine
 from mqctl.client.faults import FaultTable
+from mqctl.client.namesrv import default_name_servers
 from mqctl.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Encoder, Outgoing
 from mqctl.client.results import SendResult
 from mqctl.client.spool import MAX_SPOOL_BYTES, Spool
@@ -24,13 +24,6 @@ from mqctl.remoting.message import Message, ReceivedMessage
 TIMEOUT_S: Final = 3.0
 RETRIES: Final = 2
 MAX_IN_FLIGHT: Final = 512
-
-DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
-
-
-def default_name_servers() -> str:
-    """The variable NAMESRV_ADDR, which Java's clients read as well, else the usual port of this machine."""
-    return os.environ.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
 
 
 class Producer:

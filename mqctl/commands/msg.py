@@ -11,16 +11,20 @@ import typer
 
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.topic import TopicArgument
-from mqctl.errors import ConfigError
+from mqctl.errors import ConfigError, NotFound
 from mqctl.output import Column, Row, cell_text
 from mqctl.times import parse_time, time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.sending import SendResult
+    from mqctl.client.results import SendResult
     from mqctl.client.tailing import Start
     from mqctl.errors import MqError
+    from mqctl.remoting.bodies import MessageQueue
     from mqctl.remoting.message import Message, ReceivedMessage
+
+# What RocketMQ's own tools call themselves; a broker needs no configuration for producers.
+PRODUCER_GROUP: Final = "TOOLS_PRODUCER"
 
 app = noun("Send messages and follow topics.")
 
@@ -56,7 +60,9 @@ def send(
       mqctl msg send orders @order.json --tag paid --key 4711 --property region=eu
       date | mqctl msg send orders -
     """
-    from mqctl.remoting.message import Message
+    import asyncio
+
+    from mqctl.client import Message
 
     session = session_of(ctx)
     message = Message(
@@ -67,7 +73,7 @@ def send(
         properties=_user_properties(properties or []),
     )
     write = session.stream(SENT, _sent_line)
-    session.ask(lambda admin: _send(admin, message, queue, count, lambda result: write(_sent_row(result))))
+    asyncio.run(_send(session, message, queue, count, lambda result: write(_sent_row(result))))
 
 
 def _read_body(session: Session, body: str) -> bytes:
@@ -97,13 +103,25 @@ def _user_properties(texts: list[str]) -> dict[str, str]:
 
 
 async def _send(
-    admin: Admin, message: Message, queue_id: int | None, count: int, sent: Callable[[SendResult], None]
+    session: Session, message: Message, queue_id: int | None, count: int, sent: Callable[[SendResult], None]
 ) -> None:
-    from mqctl.client.sending import Sender
+    """Each is tried once: whoever looks at the result decides about the next."""
+    from mqctl.client import Producer
 
-    sender = Sender(admin)
-    for _ in range(count):
-        sent(await sender.send(message, queue_id=queue_id))
+    async with Producer(PRODUCER_GROUP, session.name_servers, timeout=session.timeout, retries=0) as producer:
+        queues = None if queue_id is None else _numbered(await producer.queues(message.topic), queue_id)
+        for number in range(count):
+            sent(await producer.send(message, queue=None if queues is None else queues[number % len(queues)]))
+
+
+def _numbered(queues: list[MessageQueue], queue_id: int) -> list[MessageQueue]:
+    """The queue of that number at each broker."""
+    found = [queue for queue in queues if queue.queue_id == queue_id]
+    if not found:
+        count = max(queue.queue_id for queue in queues) + 1
+        topic = queues[0].topic
+        raise NotFound(f"the topic {topic} has no writable queue {queue_id}: they are numbered 0 to {count - 1}")
+    return found
 
 
 def _sent_row(result: SendResult) -> dict[str, Any]:

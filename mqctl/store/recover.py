@@ -29,17 +29,19 @@ RECORDS_PER_REPORT: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where the walk begins, and from where on the log, not what is there, says what is in the queues."""
+    """Where the walk begins, and from where on queues may lack entries. With `replace` they may also have wrong
+    ones from there on, and the log alone says what is in them."""
 
     start: int
-    queues_from: int | None
+    queues_from: int
+    replace: bool = True
 
 
 def recover(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, has_index: bool) -> None:
     if not store.log.segments.starts:
         store.drop_queues()  # they point to nothing; a message that comes now gets the first offset
     promised = _promised(store, checkpoint)
-    plan = _clean_plan(store) if was_clean and has_index else None
+    plan = _clean_plan(store, has_index) if was_clean else None
     if plan is None:
         plan = _unclean_plan(store, checkpoint, promised, has_index)
     before = {queue: queue.max_offset for queue in store.queues.values()}
@@ -63,21 +65,20 @@ def recover(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, has
         log.info("store %s: %d entries rebuilt from %d on, the log ends at %d", store.config.root, rebuilding.added,
                  plan.start, walk.end)  # fmt: skip
     store.flush_queues()
-    store.was_rebuilt = plan.queues_from is not None
+    store.was_rebuilt = plan.replace or rebuilding.added > 0
     store.note_published(walk.end, rebuilding.last_timestamp or checkpoint.physic_timestamp)
 
 
 def _walk(store: MessageStore, plan: _Plan, promised: int) -> tuple[LogWalk, Rebuilding]:
-    queues_from = plan.start if plan.queues_from is None else plan.queues_from
-    if queues_from < promised:
+    if plan.queues_from < promised:
         # Queues are missing though the checkpoint vouches for them. Should this walk be cut short, the next
         # start must not take what it has made for complete.
         store.distrust_checkpoint()
-    if plan.queues_from is not None:
+    if plan.replace:
         for queue in store.queues.values():
-            queue.keep_before(queues_from)
+            queue.keep_before(plan.queues_from)
     walk = LogWalk(store.log.segments, plan.start)
-    rebuilding = Rebuilding(store, queues_from, replace=plan.queues_from is not None)
+    rebuilding = Rebuilding(store, plan.queues_from, replace=plan.replace)
     progress = Progress(f"store {store.config.root}", plan.start, store.log.segments.end)
     for number, found in enumerate(walk):
         rebuilding.add(found)
@@ -89,10 +90,12 @@ def _walk(store: MessageStore, plan: _Plan, promised: int) -> tuple[LogWalk, Reb
 # -- where to begin -------------------------------------------------------------------------------------
 
 
-def _clean_plan(store: MessageStore) -> _Plan | None:
+def _clean_plan(store: MessageStore, has_index: bool) -> _Plan | None:
     """Behind all that is known to be in its queue; None if that is no place in the log."""
     known = max((queue.end_of_log() for queue in store.queues.values()), default=0)
-    return _Plan(known, None) if store.log.begin <= known <= store.log.segments.end else None
+    if not store.log.begin <= known <= store.log.segments.end:
+        return None
+    return _Plan(known if has_index else store.log.begin, known, replace=False)
 
 
 def _unclean_plan(store: MessageStore, checkpoint: Checkpoint, promised: int, has_index: bool) -> _Plan:

@@ -129,7 +129,7 @@ class MessageStore:
         self._abort_file = config.root / "abort"
         self._checkpoint_file = config.root / "checkpoint"
         self._lock = StoreLock(config.root)
-        self.was_rebuilt = False  # queues were made anew from the whole log
+        self.was_rebuilt = False  # queues were made anew, at least in part
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)

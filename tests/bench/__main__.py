@@ -17,10 +17,11 @@ from typing import Final
 from tests.peers.cache import PeerUnavailable
 from tests.peers.process import ServerFailed
 
-from . import phases, report, sides
+from . import durable, phases, report, sides
 from .driver import Driver, DriverFailed, PhaseFailed
 from .rounds import Round, say
 
+NAMES: Final = (*phases.NAMES, *durable.NAMES)
 ROUNDS: Final = 3
 QUICK_ROUNDS: Final = 1
 EXIT_FAILED: Final = 1
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--rounds", type=int, help=f"rounds of java, mqctl ({ROUNDS}; {QUICK_ROUNDS} with --quick)")
     add("--quick", action="store_true", help="small counts, for a look rather than a verdict")
-    add("--only", type=_names, default=phases.NAMES, metavar="A,B", help=", ".join(phases.NAMES))
+    add("--only", type=_names, default=NAMES, metavar="A,B", help=", ".join(NAMES))
     add("--json", type=Path, metavar="FILE", help="write every round and the table there as well")
     add("--dir", type=Path, help="folder for the stores of both (the temporary folder)")
     alone = parser.add_mutually_exclusive_group()
@@ -72,8 +73,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(filter(None, text.split(",")))
-    if not names or set(names) - set(phases.NAMES):
-        raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(phases.NAMES)}")
+    if not names or set(names) - set(NAMES):
+        raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(NAMES)}")
     return names
 
 

@@ -53,6 +53,10 @@ class Sizes:
     latency_s: int
     topics: int
     topic_sends: int
+    flushed_sends: int
+    indexed: int
+    lookups: int
+    recovered_mib: int
     cap_s: int
 
 
@@ -70,6 +74,10 @@ FULL: Final = Sizes(
     latency_s=10,
     topics=2000,
     topic_sends=60_000,
+    flushed_sends=60_000,
+    indexed=5_000_000,
+    lookups=2000,
+    recovered_mib=2048,
     cap_s=30,
 )
 QUICK: Final = Sizes(
@@ -84,6 +92,10 @@ QUICK: Final = Sizes(
     latency_s=4,
     topics=200,
     topic_sends=20_000,
+    flushed_sends=10_000,
+    indexed=200_000,
+    lookups=200,
+    recovered_mib=256,
     cap_s=15,
 )
 # The load generator runs on a compiling virtual machine too: this much, unmeasured, before the first round.
@@ -99,6 +111,10 @@ REHEARSAL: Final = Sizes(
     latency_s=2,
     topics=20,
     topic_sends=5_000,
+    flushed_sends=0,
+    indexed=0,
+    lookups=0,
+    recovered_mib=0,
     cap_s=10,
 )
 
@@ -137,11 +153,11 @@ class Run:
         self.sent += count
         return fields
 
-    def send(self, load: Load, topic: Fields, messages: int) -> Figures:
-        """Send ``messages`` that way; calls that fail are noted."""
+    def send(self, load: Load, topic: Fields, messages: int, seconds: int = 0) -> Figures:
+        """Send ``messages`` that way, for at most ``seconds`` (a phase's cap); calls that fail are noted."""
         figures = self.driver.ask(
             load.do,
-            seconds=self.sizes.cap_s,
+            seconds=seconds or self.sizes.cap_s,
             calls=messages // load.per_call,
             width=load.width,
             body=load.body,

@@ -51,6 +51,8 @@ CHEAPER: Final = Target("<=", 0.6)
 SMALLER: Final = Target("<=", 0.1)
 SOONER: Final = Target("<=", 0.2)
 NO_LATER: Final = Target("<=", 1.0)
+NO_SLOWER: Final = Target(">=", 1.0)
+HALF: Final = Target("<=", 0.5)
 FLAT: Final = Target(">=", 0.9, of_ratio=False)
 
 
@@ -91,6 +93,13 @@ def metrics(sizes: Sizes) -> list[Metric]:
         Metric("topics.one_rate", "sync send to one topic, msg/s"),
         Metric("topics.many_rate", f"  over {sizes.topics:,} topics x 4 queues, msg/s"),
         Metric("topics.kept", "  share of throughput kept", 3, FLAT),
+        Metric("flushed.rate", "SYNC_FLUSH, sync 64 threads 128 B, msg/s", 0, NO_SLOWER),
+        Metric("flushed.cpu_us", "  broker CPU, us/msg", 1),
+        Metric("flushed.p50_us", "  p50, us"),
+        Metric("flushed.p99_us", "  p99, us"),
+        Metric("keys.p50_us", f"lookup by key, {sizes.indexed:,} messages filed, p50, us", 0, NO_LATER),
+        Metric("keys.p99_us", "  p99, us"),
+        Metric("recovery.s", f"start to first ack after kill -9, {sizes.recovered_mib:,} MiB stored, s", 3, HALF),
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from tests.peers.process import ServerFailed
 
-from . import phases, usage
+from . import durable, phases, usage
 from .driver import Driver, PhaseFailed
 from .sides import Broker, Side
 
@@ -47,6 +47,7 @@ class Round:
         clock = usage.ForeignClock()
         try:
             self._start_time()
+            self._flushed()
             self._under_load()
         finally:
             shutil.rmtree(self.workdir, ignore_errors=True)
@@ -56,8 +57,16 @@ class Round:
         if phases.START in self.only and self.sizes.starts:
             self.samples |= _timed(phases.START, partial(phases.start, self.side, self.workdir, self.sizes))
 
+    def _flushed(self) -> None:
+        if durable.FLUSHED in self.only and self.sizes.flushed_sends:
+            action = partial(durable.flushed, self.side, self.driver, self.workdir / "flushed", self.sizes)
+            samples, notes = _timed(durable.FLUSHED, action)
+            self.samples |= samples
+            self.notes += notes
+
     def _under_load(self) -> None:
-        chosen = {name: phase for name, phase in phases.PHASES.items() if name in self.only}
+        every = {**phases.PHASES, **durable.PHASES}
+        chosen = {name: phase for name, phase in every.items() if name in self.only}
         if not chosen:
             return
         with (

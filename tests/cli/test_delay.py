@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from mqctl.client.admin import Admin
-from mqctl.client.sending import Sender
+from mqctl.client import Message
+from mqctl.client.blocking import Producer
 from mqctl.exit import ExitCode
-from mqctl.remoting.message import Message
 from tests.cli.running import Cli
 from tests.peers.ours import OurBroker, OurNamesrv
 
@@ -29,12 +27,8 @@ def broker(tmp_path: Path) -> Iterator[OurBroker]:
 
 
 def send(broker: OurBroker, body: bytes, **delay: int) -> str:
-    async def work() -> str:
-        async with Admin(broker.namesrv) as admin:
-            message = Message("orders", body, tags="T", keys=["k1", "k2"], **delay)
-            return (await Sender(admin).send(message, queue_id=0)).msg_id
-
-    return asyncio.run(work())
+    with Producer("g", broker.namesrv) as producer:
+        return producer.send(Message("orders", body, tags="T", keys=["k1", "k2"], **delay)).msg_id
 
 
 def test_listing_showing_and_taking_back(cli: Cli, broker: OurBroker) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -27,7 +28,7 @@ def broker(our_namesrv: OurNamesrv, tmp_path_factory: pytest.TempPathFactory) ->
 def delays_s(deliveries: list[Message]) -> list[float]:
     """How long after the one before each delivery came."""
     times = [message.received_at / 1000 for message in deliveries]
-    return [after - before for before, after in zip(times, times[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(times)]
 
 
 def make_group(broker: OurBroker, group: str) -> None:

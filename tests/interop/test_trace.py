@@ -33,10 +33,15 @@ def traces(client: ClientDriver, broker: OurBroker, msg_id: str) -> dict[str, li
     return {record[0]: record for record in records if msg_id in record}
 
 
-@pytest.mark.parametrize(("kind", "made_at_start"), [("java49", False), ("java55", True)])
+# The consumer of 5.5.0 sent none here, nor to Apache's broker.
+@pytest.mark.parametrize(
+    ("kind", "made_at_start", "wanted"),
+    [("java49", False, {"Pub", "SubBefore", "SubAfter"}), ("java55", True, {"Pub"})],
+)
 def test_a_message_leaves_its_trace(
     kind: str,
     made_at_start: bool,
+    wanted: set[str],
     tmp_path: Path,
     unique: Unique,
     request: pytest.FixtureRequest,
@@ -47,14 +52,16 @@ def test_a_message_leaves_its_trace(
     conf = {"traceTopicEnable": made_at_start}
     with OurNamesrv(tmp_path / "n") as namesrv, OurBroker(tmp_path / "b", namesrv.address, conf=conf) as broker:
         make_topic(broker, topic, 1)
-        start_producer(client, broker, senders, trace=True)
+        # 5.5.0 waits up to 5 s for more to send with a trace.
+        options = {"java": {"traceMsgBatchNum": 1}} if kind == "java55" else {}
+        start_producer(client, broker, senders, trace=True, **options)
         start_consumer(client, broker, topic, group, trace=True)
         msg_id = client.call("send", name="p", topic=topic, body=b"traced", tags="tag", keys="key")["msgId"]
         client.wait_messages("c", 1)
         end = time.monotonic() + 30
-        while not {"Pub", "SubBefore", "SubAfter"} <= (found := traces(client, broker, msg_id)).keys():
+        while not wanted <= (found := traces(client, broker, msg_id)).keys():
             assert time.monotonic() < end, found
             time.sleep(0.1)
         assert {senders, topic, "tag", "key"} <= set(found["Pub"])
-        assert group in found["SubBefore"]
+        assert "SubBefore" not in wanted or group in found["SubBefore"]
         client.reset()  # traces on their way need the broker

@@ -11,6 +11,8 @@ answered with an error that begins with "unsupported". Optional fields stand in 
                     A transactional one sends every (synchronous) message in a transaction, which ends as the
                     message's property "outcome" says: commit (default), rollback, unknown. Asked by the broker,
                     a producer says what the property "checked" says; the questions are events under its name.
+                    With a property "ifExecuted" it says rollback unless it was itself told that the half is
+                    stored (Java).
     send            name topic body [mode=sync|async|oneway tags keys flag properties delayLevel queueId
                     brokerName] -> sendStatus msgId offsetMsgId brokerName queueId queueOffset
                     [recallHandle] (oneway: msgId alone)

@@ -26,6 +26,7 @@ class Reply(NamedTuple):
     code: int
     remark: str | None
     body: bytes
+    ext: dict[str, str]
 
 
 def request(address: str, code: int, timeout: float = 3.0, **ext: str) -> Reply:
@@ -37,7 +38,7 @@ def request(address: str, code: int, timeout: float = 3.0, **ext: str) -> Reply:
         rest = _read(sock, total - _LENGTH_BYTES)
     header_length = header_word & _HEADER_LENGTH_MASK
     header = json.loads(rest[:header_length])
-    return Reply(header["code"], header.get("remark"), rest[header_length:])
+    return Reply(header["code"], header.get("remark"), rest[header_length:], header.get("extFields") or {})
 
 
 def answers(address: str, code: int, *, successfully: bool = False) -> bool:

@@ -33,8 +33,8 @@ class ConsumerOffsets:
             self._table = stored.offset_table
 
     def correct(self, max_offset: Callable[[str, int], int]) -> None:
-        """For a start after an unclean stop: messages that were lost with a disk's cache may have been consumed before. A group that
-        stayed behind the end of its queue would miss what takes their places."""
+        """For a start after an unclean stop: messages may be lost that were consumed before. A group that stayed
+        behind the end of its queue would miss what takes their places."""
         for key, offsets in self._table.items():
             topic, _, group = key.partition(KEY_SEPARATOR)
             for queue_id, queue_offset in offsets.items():

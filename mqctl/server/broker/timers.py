@@ -11,6 +11,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+from collections.abc import Sequence
+from pathlib import Path
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -44,6 +47,23 @@ class Progress(msgspec.Struct, rename="camel"):
 
     queue_offset: int = 0
     delivered_until: int = 0
+
+    def covers(self, queue_offset: int, due_ms: int) -> bool:
+        return queue_offset < self.queue_offset and due_ms <= self.delivered_until
+
+
+# What Apache's 5.x broker leaves in config/timercheck: how far in time it has delivered, how far its own log of timers
+# is flushed, how far it has read the queue.
+APACHE_CHECKPOINT: Final = Struct(">qqq")
+
+
+def apache_progress(path: Path) -> Progress:
+    """What Apache's broker did with the store, if it was its turn."""
+    data = path.read_bytes() if path.exists() else b""
+    if len(data) < APACHE_CHECKPOINT.size:
+        return Progress()
+    delivered_until, _, queue_offset = APACHE_CHECKPOINT.unpack_from(data)
+    return Progress(queue_offset, delivered_until)
 
 
 class Timers:
@@ -119,15 +139,15 @@ class Timers:
         if self._queue is None:
             return
         self._topics.ensure(TIMER_TOPIC, 1)
-        done = self._file.load(lambda data: msgspec.json.decode(data, type=Progress)) or Progress()
-        self._take_entries(done)
+        ours = self._file.load(lambda data: msgspec.json.decode(data, type=Progress)) or Progress()
+        self._take_entries((ours, apache_progress(self._config.root / "config" / "timercheck")))
         if self._heap:
             log.info("%d messages wait for their time", len(self._heap))
 
     def on_grown(self) -> None:
-        self._take_entries(Progress())
+        self._take_entries(())
 
-    def _take_entries(self, done: Progress) -> None:
+    def _take_entries(self, done: Sequence[Progress]) -> None:
         """Brings the heap up to the end of the queue, leaving out what is done with."""
         queue = self._queue
         if queue is None:
@@ -140,7 +160,7 @@ class Timers:
                 due_ms = code if is_time(code) else self._time_in_record(phys_offset, size)
                 if due_ms < 0:
                     self._take_back(phys_offset, size, -due_ms)
-                elif due_ms > done.delivered_until or number >= done.queue_offset:
+                elif not any(progress.covers(number, due_ms) for progress in done):
                     heapq.heappush(self._heap, due_ms << OFFSET_BITS | number)
             missing = queue.next_file_offset(self._taken) - self._taken
             self._taken = min(self._taken + (len(entries) // ENTRY_SIZE or missing), queue.max_offset)

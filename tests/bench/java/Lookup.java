@@ -21,11 +21,17 @@ final class Lookup {
     Map<String, Object> run() throws InterruptedException {
         int numbers = request.get("numbers").getAsInt();
         int ask = request.get("ask").getAsInt();
-        int found = 0;
+        Samples samples = new Samples(ask);
+        long first = System.nanoTime();
         for (int i = 0; i < ask; i++) {
-            found += has(Sends.key((int) ((long) i * (numbers - 1) / Math.max(1, ask - 1)))) ? 1 : 0;
+            long begin = System.nanoTime();
+            if (has(Sends.key((int) ((long) i * (numbers - 1) / Math.max(1, ask - 1))))) {
+                samples.ok(i, begin);
+            }
         }
-        return Map.of("found", found);
+        Map<String, Object> figures = samples.report(first, 1);
+        figures.put("found", samples.done());
+        return figures;
     }
 
     private boolean has(String key) throws InterruptedException {

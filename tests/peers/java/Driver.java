@@ -323,9 +323,11 @@ public final class Driver {
     /** It does what each message says, so that any producer of the group can answer for another. */
     private DefaultMQProducer transactional(Request request) {
         TransactionMQProducer producer = new TransactionMQProducer(request.text("group"));
+        Collection<String> executed = ConcurrentHashMap.newKeySet();
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                executed.add(message.getTransactionId());
                 return state(message.getUserProperty("outcome"));
             }
 
@@ -334,8 +336,11 @@ public final class Driver {
                 JsonObject event = describe(message);
                 event.addProperty("event", "message");
                 event.addProperty("consumer", request.text("name"));
+                event.addProperty("accepted", true);
                 emit(event);
-                return state(message.getUserProperty("checked"));
+                boolean known = message.getUserProperty("ifExecuted") == null
+                    || executed.contains(message.getTransactionId());
+                return state(known ? message.getUserProperty("checked") : "rollback");
             }
         });
         return producer;

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from embedded import Inbox, numbered, send
 
 from mqctl.client import ConsumeFrom, Limits, PushConsumer, ReceivedMessage, RetryLater
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
@@ -18,6 +17,7 @@ from mqctl.errors import ConfigError, ConnectionFailed
 from mqctl.remoting.unique_id import local_ip
 from mqctl.testing import EmbeddedBroker
 from tests.aio import in_loop, until
+from tests.unit.client.embedded import Inbox, numbered, send
 
 FIRST = ConsumeFrom.FIRST
 

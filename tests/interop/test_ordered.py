@@ -1,0 +1,102 @@
+"""Consumers that keep the order: one at a time on each queue, whatever happens to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.interop.acting import make_topic, start_consumer, start_producer, wait_for_topic
+from tests.peers.driver import ClientDriver, Message
+from tests.peers.ours import OurBroker, OurNamesrv
+
+Unique = Callable[[str], str]
+NewClient = Callable[[str], ClientDriver]
+
+QUEUES = 4
+PER_QUEUE = 25
+
+
+@pytest.fixture(scope="module")
+def broker(our_namesrv: OurNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurBroker]:
+    """With locks that end soon after their owner was killed, and retries that come soon."""
+    conf = {"rebalanceLockMaxLiveTime": 2000, "messageDelayLevel": "1s 1s 1s 1s"}
+    folder = tmp_path_factory.mktemp("ordered")
+    with OurBroker(folder, our_namesrv.address, name="ordered", cluster="ordered", conf=conf) as server:
+        yield server
+
+
+def by_queue(messages: list[Message]) -> dict[int, list[int]]:
+    """The queue offsets that came, in the order of arrival."""
+    found: dict[int, list[int]] = {}
+    for message in messages:
+        found.setdefault(message.queue_id, []).append(message.queue_offset)
+    return found
+
+
+def test_a_message_turned_down_keeps_its_place(client: ClientDriver, broker: OurBroker, unique: Unique) -> None:
+    """SUSPEND_CURRENT_QUEUE_A_MOMENT: the next one waits until this one is accepted."""
+    topic, group = unique("topic"), unique("group")
+    make_topic(broker, topic, 2)
+    start_producer(client, broker, unique("producers"))
+    for number in range(8):
+        client.call("send", name="p", topic=topic, body=b"%d" % number, queueId=number % 2)
+    start_consumer(client, broker, topic, group, orderly=True, failFirst=1, suspendMs=10)
+    deliveries = client.wait_messages("c", 16)
+    assert by_queue(deliveries) == {queue: [0, 0, 1, 1, 2, 2, 3, 3] for queue in range(2)}
+    assert {message.topic for message in deliveries} == {topic}, "nothing went through the retry topic"
+
+
+def test_turned_down_too_often_it_makes_room(java49: ClientDriver, broker: OurBroker, unique: Unique) -> None:
+    """An orderly consumer sends what it gives up to its retry topic by itself, with the number of tries; the broker
+    sees that these are too many."""
+    topic, group = unique("topic"), unique("group")
+    make_topic(broker, topic, 1)
+    start_producer(java49, broker, unique("producers"))
+    sent = java49.call("send", name="p", topic=topic, body=b"stuck", tags="tag", keys="key")
+    options = {"orderly": True, "failFirst": -1, "suspendMs": 10, "maxReconsumeTimes": 1}
+    start_consumer(java49, broker, topic, group, **options)
+    wait_for_topic(broker, f"%DLQ%{group}")
+    start_consumer(java49, broker, f"%DLQ%{group}", unique("undertakers"), name="dead")
+    (letter,) = java49.wait_messages("dead", 1)
+    assert (letter.body, letter.tags, letter.keys, letter.msg_id) == (b"stuck", "tag", "key", sent["msgId"])
+    assert letter.properties["RETRY_TOPIC"] == topic
+    assert [message.reconsume_times for message in java49.messages("c")] == [0, 1]
+
+
+@pytest.mark.parametrize(("survivor", "victim"), [("java55", "java49")])
+def test_one_of_two_is_killed(
+    survivor: str,
+    victim: str,
+    broker: OurBroker,
+    new_client: NewClient,
+    unique: Unique,
+    request: pytest.FixtureRequest,
+) -> None:
+    """The other one goes on where the killed one stood: in order, nothing left out."""
+    left: ClientDriver = request.getfixturevalue(survivor)
+    killed = new_client(victim)
+    topic, group = unique("topic"), unique("group")
+    make_topic(broker, topic, QUEUES)
+    options = {"orderly": True, "listenerSleepMs": 20}
+    start_consumer(left, broker, topic, group, **options)
+    start_consumer(killed, broker, topic, group, **options)
+    start_producer(left, broker, unique("producers"))
+    template = {"topic": topic, "body": b"", "queueId": list(range(QUEUES))}
+    left.call("send_many", name="p", count=QUEUES * PER_QUEUE, template=template)
+    killed.wait_messages("c", 10)
+    killed.kill()
+    before = by_queue(killed.messages("c"))
+    everything = {(queue, offset) for queue in range(QUEUES) for offset in range(PER_QUEUE)}
+
+    def complete(messages: list[Message]) -> bool:
+        own = {(message.queue_id, message.queue_offset) for message in messages}
+        return own | {(queue, offset) for queue, offsets in before.items() for offset in offsets} >= everything
+
+    after = by_queue(left.wait_messages("c", predicate=complete))
+    assert before, "the killed one had its share"
+    for offsets in (*before.values(), *after.values()):
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+    for queue, offsets in before.items():
+        assert offsets[0] == 0
+        assert after[queue][0] <= offsets[-1] + 1
