@@ -58,7 +58,7 @@ class Delivery:
         attempts together."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        chooser = await self._chooser(outgoing.topic, timeout)
+        chooser = self._choosers.get(outgoing.topic) or await self._chooser(outgoing.topic, timeout)
         failed: str | None = None
         for attempt in range(self._retries + 1):
             target = queue or self._choose(chooser, outgoing, failed)

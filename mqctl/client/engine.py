@@ -12,27 +12,22 @@ hears on it is a heartbeat: brokers know members of groups by their connection.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import os
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Self
 
 from mqctl.client.backoff import Backoff
 from mqctl.client.clusters import MASTER_ID, unreachable
 from mqctl.client.dispatch import Dispatcher, Handler
+from mqctl.client.identity import Identity
 from mqctl.client.namesrv import NameServers
 from mqctl.client.routes import REFRESH_SECONDS, Routes
 from mqctl.errors import ConnectionFailed, MqError, RequestTimeout, ResponseError
-from mqctl.remoting import bodies
-from mqctl.remoting.bodies import ConsumerData, HeartbeatData, ProducerData
-from mqctl.remoting.codes import RequestCode, ResponseCode
-from mqctl.remoting.command import Command, header_fields
+from mqctl.remoting.bodies import ConsumerData
+from mqctl.remoting.codes import ResponseCode, request_name
+from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
-from mqctl.remoting.headers import UnregisterClientHeader
 from mqctl.remoting.pool import ConnectionPool
-from mqctl.remoting.unique_id import local_ip
 
 log = logging.getLogger(__name__)
 
@@ -42,12 +37,6 @@ HEARTBEAT_SECONDS: Final = 30.0
 GOODBYE_SECONDS: Final = 1.0
 
 _INTRODUCED: Final = object()
-_numbers: Final = itertools.count()
-
-
-def new_client_id() -> str:
-    """`ip@pid#number`, as Java makes it when no instance name is set."""
-    return f"{local_ip()}@{os.getpid()}#{time.monotonic_ns() + next(_numbers)}"
 
 
 class Engine:
@@ -64,15 +53,13 @@ class Engine:
         refresh_seconds: float = REFRESH_SECONDS,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
-        self.client_id = client_id or new_client_id()
+        self._identity = Identity(client_id)
         self._dispatcher = Dispatcher(self.spawn)
         self._pool = ConnectionPool(self._dispatcher.dispatch)
         self.name_servers = NameServers(self._pool, name_servers)
         self.routes = Routes(self.name_servers.topic_route)
         self.routes.on_change.append(lambda topic, route: self._drop_gone_brokers())
         self._backoff = Backoff()
-        self._producers: set[str] = set()
-        self._consumers: dict[str, Callable[[], ConsumerData]] = {}
         self._periods = (refresh_seconds, heartbeat_seconds)
         self._tasks: set[asyncio.Task[None]] = set()
         self._broker_addresses: set[str] = set()
@@ -94,7 +81,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.routes.stop()
-        await self._say_goodbye()
+        await self._tell_brokers(self._identity.goodbyes())
         await self._pool.close()
 
     async def __aenter__(self) -> Self:
@@ -122,18 +109,22 @@ class Engine:
 
     # -- who we are -------------------------------------------------------------------------------------
 
+    @property
+    def client_id(self) -> str:
+        return self._identity.client_id
+
     def add_producer(self, group: str) -> None:
         """From now on heartbeats name this group."""
-        self._producers.add(group)
+        self._identity.producers.add(group)
 
     def add_consumer(self, group: str, data: Callable[[], ConsumerData]) -> None:
         """From now on heartbeats hold what `data` returns at that moment."""
-        self._consumers[group] = data
+        self._identity.consumers[group] = data
 
     async def remove_consumer(self, group: str) -> None:
         """Tells the brokers at once, so that the others of the group take over."""
-        self._consumers.pop(group, None)
-        await self._unregister(UnregisterClientHeader(client_id=self.client_id, consumer_group=group))
+        self._identity.consumers.pop(group, None)
+        await self._tell_brokers([self._identity.goodbye(consumer_group=group)])
 
     def serve(self, code: int, header: type | None, handler: Handler) -> None:
         """Handles what brokers ask under `code`; `handler` gets connection, request and typed header, and returns
@@ -145,53 +136,41 @@ class Engine:
 
         Waits for their answers. One that does not answer is logged.
         """
-        addresses = self._wanting_heartbeats()
-        await asyncio.gather(*(self._heartbeat_at(address) for address in addresses))
-
-    def _wanting_heartbeats(self) -> list[str]:
-        if not self._producers and not self._consumers:
-            return []
-        return [
-            address
-            for addresses in self.routes.brokers.values()
-            for broker_id, address in addresses.items()
-            if broker_id == MASTER_ID or self._consumers
-        ]
+        if self._identity.has_groups:
+            slaves_too = bool(self._identity.consumers)
+            addresses = [
+                address
+                for addresses in self.routes.brokers.values()
+                for broker_id, address in addresses.items()
+                if slaves_too or broker_id == MASTER_ID
+            ]
+            await asyncio.gather(*(self._heartbeat_at(address) for address in addresses))
 
     async def _heartbeat_at(self, address: str) -> None:
         try:
             connection = await self._connection(address)
-            connection.attachment = _INTRODUCED
-            await self._introduce(connection)
         except MqError as error:
             log.info("heartbeat: %s", error.message)
+            return
+        connection.attachment = _INTRODUCED
+        await self._tell(connection, self._identity.heartbeat(), TIMEOUT_S)
 
-    async def _introduce(self, connection: Connection) -> None:
-        data = HeartbeatData(
-            client_id=self.client_id,
-            producer_data_set=[ProducerData(group_name=group) for group in sorted(self._producers)],
-            consumer_data_set=[data() for data in self._consumers.values()],
+    async def _tell_brokers(self, commands: list[Command]) -> None:
+        """Those that are connected; the others have noticed already."""
+        found = [self._pool.standing(address) for address in self._broker_addresses]
+        connections = [connection for connection in found if connection is not None]
+        await asyncio.gather(
+            *(self._tell(connection, command, GOODBYE_SECONDS) for connection in connections for command in commands)
         )
-        answer = await connection.request(Command(RequestCode.HEART_BEAT, body=bodies.encode(data)), TIMEOUT_S)
-        if answer.code != ResponseCode.SUCCESS:
-            raise ResponseError(answer.code, answer.remark, connection.peer_text)
 
-    async def _say_goodbye(self) -> None:
-        groups = [UnregisterClientHeader(client_id=self.client_id, producer_group=group) for group in self._producers]
-        groups += [UnregisterClientHeader(client_id=self.client_id, consumer_group=group) for group in self._consumers]
-        await asyncio.gather(*(self._unregister(header) for header in groups))
-
-    async def _unregister(self, header: UnregisterClientHeader) -> None:
-        await asyncio.gather(*(self._unregister_at(address, header) for address in self._wanting_heartbeats()))
-
-    async def _unregister_at(self, address: str, header: UnregisterClientHeader) -> None:
-        connection = self._pool.standing(address)
-        if connection is None:
-            return  # then the broker has noticed already
+    async def _tell(self, connection: Connection, command: Command, timeout: float) -> None:
+        """What a broker need not know at any cost."""
         try:
-            await connection.request(Command(RequestCode.UNREGISTER_CLIENT, ext=header_fields(header)), GOODBYE_SECONDS)
+            answer = await connection.request(command, timeout)
+            if answer.code != ResponseCode.SUCCESS:
+                raise ResponseError(answer.code, answer.remark, connection.peer_text)
         except MqError as error:
-            log.info("unregister: %s", error.message)
+            log.info("%s: %s", request_name(command.code), error.message)
 
     # -- asking brokers ---------------------------------------------------------------------------------
 
@@ -202,14 +181,16 @@ class Engine:
             connection = await self._connection(address)
         if connection.attachment is not _INTRODUCED:
             connection.attachment = _INTRODUCED
-            if self._producers or self._consumers:
-                self.spawn(self._introduce_soon(connection))
+            if self._identity.has_groups:
+                self.spawn(self._tell(connection, self._identity.heartbeat(), TIMEOUT_S))
                 await asyncio.sleep(0)  # the heartbeat is queued first
         return connection
 
     async def request(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
         """A broker's answer, whatever its code."""
-        connection = await self.connect(address)
+        connection = self._pool.standing(address)
+        if connection is None or connection.attachment is not _INTRODUCED:
+            connection = await self.connect(address)
         last_heard = connection.last_heard
         try:
             return await connection.request(command, timeout)
@@ -228,8 +209,11 @@ class Engine:
         return answer
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Returns when the command is on its way. Raises ConnectionFailed."""
-        (await self.connect(address)).oneway(command)
+        """Returns when the command is on its way, and the broker takes what was sent before. Raises
+        ConnectionFailed."""
+        connection = await self.connect(address)
+        connection.oneway(command)
+        await connection.drain()
 
     async def _connection(self, address: str) -> Connection:
         if self._closed:
@@ -242,12 +226,6 @@ class Engine:
             raise unreachable(address, error) from None
         self._backoff.succeeded(address)
         return connection
-
-    async def _introduce_soon(self, connection: Connection) -> None:
-        try:
-            await self._introduce(connection)
-        except MqError as error:
-            log.info("heartbeat: %s", error.message)
 
     def _drop_gone_brokers(self) -> None:
         """Connections to addresses that no route names any more are closed."""

@@ -73,20 +73,26 @@ class FileOffsets:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._table: dict[MessageQueue, int] | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     async def load(self, queue: MessageQueue) -> int | None:
-        return (await self._loaded()).get(queue)
+        async with self._one_at_a_time:
+            return (await self._loaded()).get(queue)
 
     async def save(self, positions: Mapping[MessageQueue, int]) -> None:
+        async with self._one_at_a_time:
+            try:
+                await self._save(positions)
+            except MqError as error:
+                log.warning("positions are not saved: %s", error.message)
+
+    async def _save(self, positions: Mapping[MessageQueue, int]) -> None:
         table = await self._loaded()
-        if positions.items() <= table.items():
-            return
-        table.update(positions)
-        data = fastjson.dumps_pretty(ResetOffsetBody(offset_table=table))
-        try:
-            await asyncio.to_thread(replace_file, self._path, data)
-        except MqError as error:
-            log.warning("positions are not saved: %s", error.message)
+        if not positions.items() <= table.items():
+            table.update(positions)
+            await asyncio.to_thread(
+                replace_file, self._path, fastjson.dumps_pretty(ResetOffsetBody(offset_table=table))
+            )
 
     async def _loaded(self) -> dict[MessageQueue, int]:
         if self._table is None:

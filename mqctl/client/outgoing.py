@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct
 
 from mqctl.client.admin import AUTO_CREATE_TOPIC
 from mqctl.errors import MqError
@@ -33,8 +35,7 @@ _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(Struct, frozen=True, gc=False):
     """What stays the same over all attempts to send a message or a batch, its id above all."""
 
     code: int

@@ -155,7 +155,7 @@ class PullConsumer(GroupConsumer):
         await self.seek(queue, await self._reader.max_offset(queue))
 
     async def seek_to_time(self, queue: MessageQueue, moment: datetime) -> None:
-        """To the first message stored then or later."""
+        """To the message stored nearest to that moment: brokers look no closer, so it may be the one before."""
         await self.seek(queue, await self._reader.search_offset(queue, int(moment.timestamp() * 1000)))
 
     async def committed(self, queue: MessageQueue) -> int | None:

@@ -99,7 +99,7 @@ class Reader:
         return await self._bound(queue, RequestCode.GET_MAX_OFFSET)
 
     async def search_offset(self, queue: MessageQueue, time_ms: int) -> int:
-        """That of the first message stored at this time or later."""
+        """That of the message stored nearest to this time."""
         header = SearchOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=time_ms)
         return await self._offset(queue, Command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, ext=header_fields(header)))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from msgspec import Struct
 
 from mqctl.errors import ResponseError, RetriableResponse
 from mqctl.remoting.bodies import MessageQueue
@@ -44,8 +45,7 @@ _TRY_ELSEWHERE: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(Struct, frozen=True, gc=False):
     """`offset_msg_id` says where the record lies (of a batch: all of them, with commas between); `msg_id` is the
     one its producer gave it. A spooled message has no place yet: queue id and offset are -1."""
 

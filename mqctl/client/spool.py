@@ -17,15 +17,16 @@ import os
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgpack
+from msgspec.structs import astuple
 
 from mqctl.client.outgoing import Outgoing
 from mqctl.errors import StoreError
 from mqctl.remoting.bodies import MessageQueue
+from mqctl.store.smallfiles import sync_directory
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Spool:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            sync_directory(self.path.parent)
         except BlockingIOError:
             self.close()
             raise StoreError(

@@ -65,6 +65,7 @@ class Connection(asyncio.Protocol):
         self._flush_scheduled = False
         self._next_opaque = 0
         self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._keeping_up: asyncio.Future[None] | None = None
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = self.last_heard = self._loop.time()
         # Where a server keeps what it derives from the peer once per connection.
@@ -84,6 +85,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._out.clear()
         self._backlog.clear()
+        self._caught_up()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -175,11 +177,13 @@ class Connection(asyncio.Protocol):
         self._out_size = 0
 
     def pause_writing(self) -> None:
+        self._keeping_up = self._loop.create_future()
         if self._throttle and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
+        self._caught_up()
         if not self._paused:
             return
         self._paused = False
@@ -190,6 +194,16 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
         if not self._paused and self._transport is not None:
             self._transport.resume_reading()
+
+    def _caught_up(self) -> None:
+        keeping_up, self._keeping_up = self._keeping_up, None
+        if keeping_up is not None and not keeping_up.done():
+            keeping_up.set_result(None)
+
+    async def drain(self) -> None:
+        """For a caller that sends without waiting for answers: returns when the peer keeps up, or is gone."""
+        if self._keeping_up is not None:
+            await asyncio.shield(self._keeping_up)
 
     def oneway(self, command: Command) -> None:
         command.flag |= ONEWAY_FLAG

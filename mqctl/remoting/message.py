@@ -30,16 +30,19 @@ class Message:
 
     def wire_properties(self) -> dict[str, str]:
         """All properties as they go into the header: the fields above over the user's own."""
-        keys = self.keys if isinstance(self.keys, str) else names.KEY_SEPARATOR.join(self.keys)
-        own = {
-            names.KEYS: keys,
-            names.TAGS: self.tags,
-            names.DELAY: str(self.delay_level) if self.delay_level else "",
-            names.WAIT: "true" if self.wait_store_ok else "false",
-            names.TIMER_DELAY_MS: str(self.delay_ms) if self.delay_ms else "",
-            names.TIMER_DELIVER_MS: str(self.deliver_at_ms) if self.deliver_at_ms else "",
-        }
-        return self.properties | {name: value for name, value in own.items() if value}
+        found = dict(self.properties)
+        if self.keys:
+            found[names.KEYS] = self.keys if isinstance(self.keys, str) else names.KEY_SEPARATOR.join(self.keys)
+        if self.tags:
+            found[names.TAGS] = self.tags
+        if self.delay_level:
+            found[names.DELAY] = str(self.delay_level)
+        if self.delay_ms:
+            found[names.TIMER_DELAY_MS] = str(self.delay_ms)
+        if self.deliver_at_ms:
+            found[names.TIMER_DELIVER_MS] = str(self.deliver_at_ms)
+        found[names.WAIT] = "true" if self.wait_store_ok else "false"
+        return found
 
 
 @dataclass(slots=True)

@@ -42,6 +42,7 @@ class Unsynced:
             os.fdatasync(descriptor)
         if self.directory is not None:
             sync_directory(self.directory)
+            sync_directory(self.directory.parent)  # the folder may be as new as the file
 
 
 class CommitLog:

@@ -33,13 +33,16 @@ class ConsumeQueue:
     """Owned by one thread. Offsets count entries.
 
     `next_offset` is what the next append to the log will get; `max_offset` is the end of what is written
-    there, so of what consumers may see. They differ only between append and write.
+    there, so of what consumers may see. They differ only between append and write. `arrived` counts what was
+    published since `take_arrived`, for statistics.
     """
 
     __slots__ = (
         "_segments",
         "_tail",
         "_tail_start",
+        "arrived",
+        "arrived_bytes",
         "dropped",
         "max_offset",
         "min_offset",
@@ -60,12 +63,20 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
+        self.arrived = 0
+        self.arrived_bytes = 0
 
     # -- writing ------------------------------------------------------------------------------------
 
     def append(self, phys_offset: int, size: int, tags_code: int) -> None:
         self._tail += ENTRY.pack(phys_offset, size, tags_code)
         self.max_offset += 1
+
+    def take_arrived(self) -> tuple[int, int]:
+        """How many messages of how many bytes came since the last time."""
+        taken = self.arrived, self.arrived_bytes
+        self.arrived = self.arrived_bytes = 0
+        return taken
 
     @property
     def wants_flush(self) -> bool:

@@ -24,9 +24,10 @@ class Progress:
         self._next_report = clock() + REPORT_SECONDS
 
     def at(self, position: int) -> None:
-        """A line in the log whenever another second has passed."""
+        """A line in the log whenever another second has passed: a warning, so that whoever waits for the broker
+        sees it."""
         if self._clock() < self._next_report:
             return
         self._next_report = self._clock() + REPORT_SECONDS
         done, most = (position - self._begin) / MIB, (self._end - self._begin) / MIB
-        log.info("%s: %.0f MiB of the log looked through, %.0f at most are left", self._subject, done, most - done)
+        log.warning("%s: %.0f MiB of the log looked through, %.0f at most are left", self._subject, done, most - done)

@@ -27,6 +27,7 @@ All integers are big-endian.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import zlib
 from struct import Struct
@@ -114,7 +115,11 @@ class Record(NamedTuple):
 
 # -- hosts and message ids --------------------------------------------------------------------------
 
+# Parsing an address costs as much as the rest of a record, and there are few of them.
+KNOWN_HOSTS: Final = 1024
 
+
+@functools.lru_cache(maxsize=KNOWN_HOSTS)
 def pack_host(ip: str, port: int) -> bytes:
     """8 bytes for an IPv4 address, 20 for an IPv6 one."""
     address = ipaddress.ip_address(ip.split("%")[0])
@@ -123,6 +128,7 @@ def pack_host(ip: str, port: int) -> bytes:
     return (_HOST_V4 if address.version == 4 else _HOST_V6).pack(address.packed, port)
 
 
+@functools.lru_cache(maxsize=KNOWN_HOSTS)
 def unpack_host(packed: bytes) -> tuple[str, int]:
     ip, port = (_HOST_V4 if len(packed) == _HOST_V4.size else _HOST_V6).unpack(packed)
     return str(ipaddress.ip_address(ip)), port

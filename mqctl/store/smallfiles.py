@@ -33,6 +33,7 @@ def replace_file(path: Path, data: bytes) -> None:
     Missing directories are created. Raises StoreError; then the old content is still there.
     """
     try:
+        is_first = not path.parent.is_dir()
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = _sibling(path, ".tmp")
         _write_through(temporary, data)
@@ -41,6 +42,8 @@ def replace_file(path: Path, data: bytes) -> None:
             shutil.copyfile(path, _sibling(path, ".bak"))
         temporary.replace(path)
         sync_directory(path.parent)
+        if is_first:
+            sync_directory(path.parent.parent)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -311,6 +311,8 @@ class MessageStore:
             if index is not None:
                 index.add(phys_offset, store_timestamp, queue.topic, keys)
             self.bytes_put += size
+            queue.arrived += 1
+            queue.arrived_bytes += size
             grown.add(queue)
         if entries:
             _, phys_offset, size, _, store_timestamp, _ = entries[-1]

@@ -71,6 +71,11 @@ class Driver:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
     def ask(self, do: str, *, seconds: int = 0, **fields: object) -> Figures:
         """Run one phase, which ends itself after ``seconds``, and return its figures.
 

@@ -23,6 +23,7 @@ SMALL_BODY: Final = 128
 LARGE_BODY: Final = 1024
 QUEUES: Final = 4
 LATENCY_RATE: Final = 500
+DELAY_LEVEL: Final = 2
 # A broker that defers work (flush, index, dispatch) still owes it when the last acknowledgement is out; it is
 # given this long before its CPU clock is read.
 SETTLE_S: Final = 1.0
@@ -53,6 +54,8 @@ class Sizes:
     latency_s: int
     topics: int
     topic_sends: int
+    delayed: int
+    transactions: int
     flushed_sends: int
     indexed: int
     lookups: int
@@ -74,6 +77,8 @@ FULL: Final = Sizes(
     latency_s=10,
     topics=2000,
     topic_sends=60_000,
+    delayed=100_000,
+    transactions=60_000,
     flushed_sends=60_000,
     indexed=5_000_000,
     lookups=2000,
@@ -92,6 +97,8 @@ QUICK: Final = Sizes(
     latency_s=4,
     topics=200,
     topic_sends=20_000,
+    delayed=20_000,
+    transactions=15_000,
     flushed_sends=10_000,
     indexed=200_000,
     lookups=200,
@@ -111,6 +118,8 @@ REHEARSAL: Final = Sizes(
     latency_s=2,
     topics=20,
     topic_sends=5_000,
+    delayed=0,
+    transactions=0,
     flushed_sends=0,
     indexed=0,
     lookups=0,
@@ -132,6 +141,7 @@ class Load:
 SYNC: Final = Load("sync", width=64)
 SYNC_LARGE: Final = Load("sync", width=64, body=LARGE_BODY)
 ASYNC: Final = Load("async", width=512)
+TRANSACTION: Final = Load("transaction", width=64)
 BATCH: Final = Load("batch", width=16, per_call=32)
 
 
@@ -251,6 +261,46 @@ def topics(run: Run) -> Samples:
     return {"topics.one_rate": one, "topics.many_rate": many, "topics.kept": many / one}
 
 
+def delayed(run: Run) -> Samples:
+    """Messages that wait for five seconds first: sent, kept, delivered and consumed."""
+    if not run.sizes.delayed:
+        return {}
+    topic = run.topic()
+    late = {"delay_level": DELAY_LEVEL, **topic}
+    request = {"group": f"{topic['prefix']}-group", "numbers": run.sizes.delayed, **topic}
+
+    def send_and_receive() -> Figures:
+        begin = time.monotonic()
+        sent = run.send(SYNC, late, run.sizes.delayed)
+        drained = run.driver.ask("drain", seconds=run.sizes.cap_s, count=sent["messages"], **request)
+        if drained["missing"]:
+            run.notes.append(f"delayed: {drained['missing']} messages missing")
+        return {**sent, "done_s": time.monotonic() - begin}
+
+    figures = run.with_cpu(send_and_receive)
+    return {f"delayed.{key}": figures[key] for key in ("rate", "cpu_us", "done_s")}
+
+
+def transactions(run: Run) -> Samples:
+    """Transactions that are all committed: half message, commit, and the delivery of what was committed."""
+    if not run.sizes.transactions:
+        return {}
+    run.send(TRANSACTION, run.topic(), run.sizes.phase_warm_up)
+    topic = run.topic()
+    request = {"group": f"{topic['prefix']}-group", "numbers": run.sizes.transactions, **topic}
+
+    def send_and_receive() -> Figures:
+        begin = time.monotonic()
+        sent = run.send(TRANSACTION, topic, run.sizes.transactions)
+        drained = run.driver.ask("drain", seconds=run.sizes.cap_s, count=sent["messages"], **request)
+        if drained["missing"] or drained["repeated"]:
+            run.notes.append(f"transactions: {drained['missing']} missing, {drained['repeated']} repeated")
+        return {**sent, "done_s": time.monotonic() - begin}
+
+    figures = run.with_cpu(send_and_receive)
+    return {f"transactions.{key}": figures[key] for key in ("rate", "cpu_us", "p50_us", "p99_us", "done_s")}
+
+
 # Memory follows the sends because it counts their messages; what comes later leaves groups and topics behind.
 PHASES: Final[dict[str, Callable[[Run], Samples]]] = {
     "sync": sync,
@@ -260,6 +310,8 @@ PHASES: Final[dict[str, Callable[[Run], Samples]]] = {
     "drain": drain,
     "latency": latency,
     "topics": topics,
+    "delayed": delayed,
+    "transactions": transactions,
 }
 START: Final = "start"
 NAMES: Final = (START, *PHASES)

@@ -1,6 +1,6 @@
 """Our client as a load generator: one phase per run, its figures as one line of JSON on stdout.
 
-    python -m tests.bench.python_client '{"do": "sync", "namesrv": "host:port", "topic": "t", "calls": 1000, ...}'
+python -m tests.bench.python_client '{"do": "sync", "namesrv": "host:port", "topic": "t", "calls": 1000, ...}'
 """
 
 from __future__ import annotations
@@ -10,66 +10,85 @@ import json
 import resource
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from mqctl.background import fastest_loop
 from mqctl.client import Message, Producer, blocking
 
-WARM_UP_SHARE = 5  # one in five calls is made before the clock starts
+Request = dict[str, Any]
+
+GROUP: Final = "bench-python"
 
 
-def message(topic: str, number: int, body: int) -> Message:
-    """As the Java load generator makes it: a key, so that the broker writes its index, and a numbered body."""
-    return Message(topic, number.to_bytes(4) + bytes(body - 4), keys=f"key-{number}")
+def messages(request: Request) -> list[Message]:
+    """As the Java load generator makes them: with a key, so that the broker writes its index."""
+    filling = bytes(request["body"] - 4)
+    return [
+        Message(request["topic"], number.to_bytes(4) + filling, keys=f"key-{number}")
+        for number in range(request["calls"])
+    ]
 
 
-async def sync(request: dict[str, Any]) -> int:
+async def sync(request: Request) -> int:
     """One message after the other."""
-    async with Producer("bench-python", request["namesrv"], retries=0) as producer:
-        for number in range(request["calls"] // WARM_UP_SHARE):
-            await producer.send(message(request["topic"], number, request["body"]))
+    async with Producer(GROUP, request["namesrv"], retries=0) as producer:
+        await producer.send(Message(request["topic"], b"warm up"))
         begin = time.perf_counter_ns()
-        for number in range(request["calls"]):
-            await producer.send(message(request["topic"], number, request["body"]))
+        for message in messages(request):
+            await producer.send(message)
         return time.perf_counter_ns() - begin
 
 
-async def pipelined(request: dict[str, Any]) -> int:
+async def pipelined(request: Request) -> int:
     """Up to `width` messages on the way."""
-    async with Producer("bench-python", request["namesrv"], retries=0, max_in_flight=request["width"]) as producer:
-        await _submit_all(producer, request, request["calls"] // WARM_UP_SHARE)
+    async with Producer(GROUP, request["namesrv"], retries=0, max_in_flight=request["width"]) as producer:
+        await producer.send(Message(request["topic"], b"warm up"))
         begin = time.perf_counter_ns()
-        await _submit_all(producer, request, request["calls"])
+        failed = []
+
+        def landed(task: asyncio.Task[Any]) -> None:
+            if task.exception() is not None:
+                failed.append(task.exception())
+
+        for message in messages(request):
+            (await producer.submit(message)).add_done_callback(landed)
+        await producer.close()  # waits for the last of them
+        if failed:
+            raise SystemExit(f"{len(failed)} sends failed, first: {failed[0]}")
         return time.perf_counter_ns() - begin
 
 
-async def _submit_all(producer: Producer, request: dict[str, Any], calls: int) -> None:
-    last = [
-        await producer.submit(message(request["topic"], number, request["body"])) for number in range(calls)
-    ][-request["width"] :]
-    await asyncio.gather(*last)
-
-
-def block(request: dict[str, Any]) -> int:
+def blockingly(request: Request) -> int:
     """As `sync`, through the blocking face."""
-    with blocking.Producer("bench-python", request["namesrv"], retries=0) as producer:
-        for number in range(request["calls"] // WARM_UP_SHARE):
-            producer.send(message(request["topic"], number, request["body"]))
+    with blocking.Producer(GROUP, request["namesrv"], retries=0) as producer:
+        producer.send(Message(request["topic"], b"warm up"))
         begin = time.perf_counter_ns()
-        for number in range(request["calls"]):
-            producer.send(message(request["topic"], number, request["body"]))
+        for message in messages(request):
+            producer.send(message)
         return time.perf_counter_ns() - begin
+
+
+def on_a_loop(phase: Callable[[Request], Coroutine[Any, Any, int]]) -> Callable[[Request], int]:
+    def run(request: Request) -> int:
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            return runner.run(phase(request))
+
+    return run
+
+
+PHASES: Final[dict[str, Callable[[Request], int]]] = {
+    "sync": on_a_loop(sync),
+    "async": on_a_loop(pipelined),
+    "blocking": blockingly,
+}
 
 
 def main() -> None:
     request = json.loads(sys.argv[1])
-    if request["do"] == "blocking":
-        nanos = block(request)
-    else:
-        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            nanos = runner.run({"sync": sync, "async": pipelined}[request["do"]](request))
+    seconds = PHASES[request["do"]](request) / 1e9
     rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"rate": request["calls"] / (nanos / 1e9), "rss_mib": rss_mib}))
+    print(json.dumps({"rate": request["calls"] / seconds, "rss_mib": rss_mib}))
 
 
 if __name__ == "__main__":

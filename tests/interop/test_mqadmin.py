@@ -8,6 +8,7 @@ import pytest
 
 from mqctl.remoting import fastjson
 from tests.interop.acting import start_producer
+from tests.peers import wire
 from tests.peers.apache import mqadmin
 from tests.peers.driver import ClientDriver
 from tests.peers.ours import OurBroker
@@ -15,6 +16,8 @@ from tests.peers.ours import OurBroker
 pytestmark = pytest.mark.interop
 
 Unique = Callable[[str], str]
+
+GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
 
 
 @pytest.fixture(params=["4.9.7", "5.5.0"])
@@ -63,3 +66,13 @@ def test_update_topic_route_status_and_list(
     names = run(version, our_broker, "topicList").split()
     assert topic in names
     assert {"TBW102", "SELF_TEST_TOPIC", our_broker.cluster, our_broker.name} <= set(names)
+
+
+def test_update_sub_group(version: str, our_broker: OurBroker, unique: Unique) -> None:
+    group = unique("group")
+    settings = ("-q", "3", "-r", "5", "-d", "false")
+    run(version, our_broker, "updateSubGroup", "-b", our_broker.address, "-g", group, *settings)
+    listed = fastjson.loads(wire.request(our_broker.address, GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+    stored = listed["subscriptionGroupTable"][group]
+    assert (stored["retryQueueNums"], stored["retryMaxTimes"], stored["consumeBroadcastEnable"]) == (3, 5, False)
+    assert stored["consumeEnable"] is True

@@ -13,6 +13,8 @@ from tests.peers import wire
 from tests.peers.driver import ClientDriver, DriverError
 from tests.peers.ours import OurBroker
 
+pytestmark = pytest.mark.interop
+
 Unique = Callable[[str], str]
 
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"

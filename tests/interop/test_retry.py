@@ -11,6 +11,8 @@ from tests.interop.acting import make_topic, start_consumer, start_producer, wai
 from tests.peers.driver import ClientDriver, Message
 from tests.peers.ours import OurBroker, OurNamesrv
 
+pytestmark = pytest.mark.interop
+
 Unique = Callable[[str], str]
 
 # A first attempt of level 3, then 4, and so on: short, and each longer than the one before.
@@ -66,3 +68,20 @@ def test_turned_down_again_and_again(client: ClientDriver, broker: OurBroker, un
         assert message.properties["RETRY_TOPIC"] == topic
     assert letter.reconsume_times == 3
     assert len(client.messages("c")) == 3
+
+
+def test_accepted_at_last(java55: ClientDriver, broker: OurBroker, unique: Unique) -> None:
+    """Each message comes a second time, after the delay its consumer asked for, and not a third time."""
+    topic, group = unique("topic"), unique("group")
+    make_topic(broker, topic, 2)
+    make_group(broker, group)
+    start_producer(java55, broker, unique("producers"))
+    start_consumer(java55, broker, topic, group, failFirst=1, retryDelayLevel=1)
+    java55.call("send_many", name="p", count=10, template={"topic": topic, "body": b""})
+    deliveries = java55.wait_messages("c", 20)
+    for number in range(10):
+        tries = [message for message in deliveries if message.body == str(number).encode()]
+        assert [message.reconsume_times for message in tries] == [0, 1]
+        assert delays_s(tries)[0] >= LEVELS_S[0] - 0.01
+    assert java55.call("max_offset", namesrv=broker.namesrv, topic=f"%RETRY%{group}", queueId=0)["offset"] == 10
+    assert len(java55.messages("c")) == 20

@@ -13,6 +13,8 @@ from tests.interop.acting import make_topic, start_consumer, start_producer
 from tests.peers.driver import ClientDriver, DriverError
 from tests.peers.ours import OurBroker, OurNamesrv
 
+pytestmark = pytest.mark.interop
+
 Unique = Callable[[str], str]
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"

@@ -206,15 +206,18 @@ def _append(
         pass  # the store takes the lock itself; this one tells what else can be done
     store = MessageStore(config_of(folder, directory, commitlog), host)
     store.open()
+    failure: MqError | None = None
     try:
         append_all(store, messages, counts)
-    except MqError:
-        session.env.say(f"{counts.total()} messages were appended before this:")
-        raise
+    except MqError as error:
+        failure = error
     finally:
         store.close()
-        queues: dict[str, int] = {}
-        for topic, queue_id in counts:
-            queues[topic] = max(queues.get(topic, 0), queue_id + 1)
-        for topic in list_topics(directory, queues, fastjson.loads, fastjson.dumps_pretty):
-            session.env.say(f"topic {topic} was added to config/topics.json")
+    queues: dict[str, int] = {}
+    for topic, queue_id in counts:
+        queues[topic] = max(queues.get(topic, 0), queue_id + 1)
+    for topic in list_topics(directory, queues, fastjson.loads, fastjson.dumps_pretty):
+        session.env.say(f"topic {topic} was added to config/topics.json")
+    if failure is not None:
+        session.env.say(f"{counts.total()} messages were appended before this:")
+        raise failure

@@ -45,7 +45,8 @@ class _Batch:
 
 
 class Acks:
-    """Loop only. `on_grown` hears which queues have new messages, after they are readable."""
+    """Loop only. `on_grown` hears which queues have new messages, after they are readable; `on_written` how many
+    messages a write brought to the log, and how long it took."""
 
     def __init__(
         self, store: MessageStore, *, sync_flush: bool, sync_timeout_s: float, pressure: Pressure | None = None
@@ -62,6 +63,7 @@ class Acks:
         self._unsynced: deque[_Batch] = deque()
         self.flushing = Flushing(store.log, self._flushed, self._not_flushed)
         self.on_grown: Callable[[Iterable[ConsumeQueue]], None] = lambda queues: None
+        self.on_written: Callable[[int, float], None] = lambda messages, seconds: None
 
     def answer_when_written(self, connection: Connection, answer: Answer) -> None:
         """The answer promises that the message is in the log."""
@@ -110,7 +112,7 @@ class Acks:
             if stored is not None and not stored.done():
                 stored.set_exception(error)
             return
-        self.pressure.write_ends()
+        self.on_written(len(entries), self.pressure.write_ends())
         _answer(waiting)
         if self.sync_flush:
             self._await_sync(_Batch(self._store.log.end, entries, patient, stored))

@@ -14,6 +14,7 @@ from mqctl.errors import StoreError
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.admin_broker import BrokerAdmin
+from mqctl.server.broker.admin_groups import GroupAdmin
 from mqctl.server.broker.admin_topics import TopicAdmin
 from mqctl.server.broker.checkpoints import Checkpoints
 from mqctl.server.broker.cleaning import Cleaning
@@ -77,7 +78,8 @@ class Broker:
             ),
         )
         self.checkpoints = Checkpoints(self.store, self.acks.flushing)
-        self.stats = BrokerStats(self.store)
+        self.stats = BrokerStats(self.store, config.broker_cluster_name, wall_clock=self.clock.time)
+        self.acks.on_written = self.stats.write_times.add
         self.registration = Registration(config, self.topics)
         self.filters = FilterTable(config)
         self.membership = Membership(config, self.topics, self.groups, self.filters, self.registration)
@@ -98,6 +100,7 @@ class Broker:
         self.locks = QueueLocks(config.rebalance_lock_max_live_time / 1000)
         returning = Returning(config, self.topics, self.groups, self.store, self.acks, self.sending)
         self.sending.returned = returning.aim
+        returning.on_sent_back = self.stats.traffic.sent_back
         replying = Replying(config, self.topics, self.membership.clients, self.store, self.acks, self.sending)
         self.transactions = Transactions(config, self.store, self.acks, self.offsets)
         self.transaction_checks = TransactionChecks(
@@ -124,6 +127,8 @@ class Broker:
                 **Positions(self.offsets, self.store, in_memory).handlers(),
                 **TopicAdmin(config, self.topics, self.store, self.registration).handlers(),
                 **self.cleaning.handlers(),
+                **self.stats.traffic.handlers(),
+                **GroupAdmin(self.groups).handlers(),
                 **BrokerAdmin(config, self.store, self.stats, self.delays).handlers(),
             },
             on_close=self._client_gone,
@@ -226,6 +231,7 @@ class Broker:
     def _on_grown(self, queues: Iterable[ConsumeQueue]) -> None:
         self.pulling.on_grown(queues)
         self.delays.on_grown(queues)
+        self.stats.traffic.grown(queues)
 
     def _client_gone(self, connection: Connection) -> None:
         self.membership.clients.drop(connection)

@@ -52,11 +52,17 @@ class ConfigFile:
     async def _write_all(self) -> None:
         while self._wanted is not None:
             waiting, self._wanted = self._wanted, None
+            failure: Exception | None = None
             try:
                 await asyncio.to_thread(replace_file, self._path, self._encode())
-                waiting.set_result(None)
             except Exception as error:  # whatever it is, those who wait must hear of it
-                waiting.set_exception(error)
+                failure = error
+            if waiting.cancelled():  # with the task that waited for it
+                continue
+            if failure is None:
+                waiting.set_result(None)
+            else:
+                waiting.set_exception(failure)
         self._task = None
 
     def _report(self, done: asyncio.Future[None]) -> None:

@@ -63,11 +63,14 @@ class Pressure:
         self.refusing = ""
         self._write_began = self._clock()
 
-    def write_ends(self) -> None:
+    def write_ends(self) -> float:
+        """How long it took."""
         now = self._clock()
-        if now - self._write_began > self._write_limit_s:
-            self._refuse("PCBUSY_CLEAN_QUEUE", now - self._write_began, 0)
+        took_s = now - self._write_began
+        if took_s > self._write_limit_s:
+            self._refuse("PCBUSY_CLEAN_QUEUE", took_s, 0)
             self._until = now + AFTER_SLOW_WRITE_SECONDS
+        return took_s
 
     def _refuse(self, mark: str, waited_s: float, taken: int) -> None:
         """The text is Apache's, which operators search their logs for."""

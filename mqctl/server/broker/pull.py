@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -143,8 +144,11 @@ class Pulling:
     # -- reading ------------------------------------------------------------------------------------
 
     def _fetch(self, header: PullMessageHeader, queue_offset: int, wanted: Wanted) -> Fetched:
+        began = time.monotonic()
         limits = self._limits(header, cold=self._is_cold(header))
-        return fetch(self._store, header.topic, header.queue_id, queue_offset, limits, wanted)
+        fetched = fetch(self._store, header.topic, header.queue_id, queue_offset, limits, wanted)
+        self._stats.slowest_fetch_s = max(self._stats.slowest_fetch_s, time.monotonic() - began)
+        return fetched
 
     def _is_cold(self, header: PullMessageHeader) -> bool:
         """Whether the message asked for is too far behind the end of the log to be still in memory."""
@@ -204,6 +208,9 @@ class Pulling:
         if fetched.found:
             self._stats.pulls_found += 1
             self._stats.messages_pulled += fetched.found
+            self._stats.traffic.pulled(
+                header.topic, header.consumer_group, header.queue_id, fetched.found, len(fetched.records)
+            )
         else:
             self._stats.pulls_missed += 1
         return request.reply(

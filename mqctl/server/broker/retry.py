@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -37,6 +38,7 @@ from mqctl.store.properties import (
     TIMER_DELIVER_MS,
     TRAN_MSG,
     drop_property,
+    get_property,
     join_properties,
     parse_properties,
 )
@@ -64,6 +66,7 @@ class Returning:
         self._store = store
         self._acks = acks
         self._sending = sending
+        self.on_sent_back: Callable[[str, str], None] = lambda topic, group: None
 
     def handlers(self) -> HandlerTable:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: (SendBackHeader, self.on_send_back)}
@@ -82,12 +85,15 @@ class Returning:
             topic = await self._topic(DLQ_PREFIX + group.group_name, DLQ_QUEUES)
             level = 0
         await self._put(again(original, topic, level))
+        self.on_sent_back(get_property(original.properties, RETRY_TOPIC) or original.topic, group.group_name)
         return request.reply()
 
     def aim(self, header: SendMessageHeader) -> SendMessageHeader:
         """For a copy that the client itself sent to a retry topic. Apache's broker lets one that goes to the dead
         letters wait for its delay all the same; here it goes there at once."""
         group = self._groups.find(header.topic.removeprefix(RETRY_PREFIX))
+        check_topic_name(header.topic)
+        self._topics.ensure(header.topic, max(1, group.retry_queue_nums))
         if header.reconsume_times < _attempts(group, header.max_reconsume_times):
             return header
         return msgspec.structs.replace(

@@ -28,6 +28,7 @@ from mqctl.store.javahash import java_hash
 from mqctl.store.properties import (
     CLUSTER,
     DELAY,
+    KEYS,
     TAGS,
     TIMER_DEL_UNIQKEY,
     TIMER_DELAY_MS,
@@ -245,8 +246,10 @@ class Sending:
         return request.reply(ext={**where, **self._own_ext})
 
     def _batch_properties(self, header: SendMessageHeader) -> bytes:
-        """5.x clients put a UNIQ_KEY of the batch itself here: it must not replace the messages' own."""
-        return join_texts(drop_property(header.properties, UNIQ_KEY).encode(), self._own_properties)
+        """5.x clients put a UNIQ_KEY of the batch itself here, and with autoBatch the KEYS of all its messages: they
+        must not replace the messages' own."""
+        text = drop_property(drop_property(header.properties, UNIQ_KEY), KEYS)
+        return join_texts(text.encode(), self._own_properties)
 
     def _message(
         self,

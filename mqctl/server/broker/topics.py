@@ -190,7 +190,7 @@ class Topics:
         if pattern is not None and pattern.perm & PERM_INHERIT:
             queues = max(1, min(queue_nums, pattern.write_queue_nums))
             return self.create(topic_config(topic, queues, pattern.perm & ~PERM_INHERIT))
-        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        if topic.startswith(DLQ_PREFIX):
             return self.create(topic_config(topic, 1))
         return None
 

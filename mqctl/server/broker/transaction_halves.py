@@ -82,28 +82,32 @@ class HalfTable:
 
     def load(self) -> None:
         """Before the first request, when store and offsets are loaded."""
-        ended = set(self._read_ops())
-        queue = self._store.queue(TRANS_HALF_TOPIC, QUEUE_ID)
-        for queue_offset in range(self._begin(queue), queue.max_offset):
-            found = self._read(queue, queue_offset)
-            if found is not None:
-                self._load_one(found, ended)
-        self._known_to = max(queue.max_offset, queue.min_offset)
+        ended: set[int] = set()
+        for op in self._unread(TRANS_OP_TOPIC):
+            target = op_target(op)
+            if target is not None:
+                self._ops.add(op.queue_offset, target)
+                ended.add(target)
+        for found in self._unread(TRANS_HALF_TOPIC):
+            self._load_one(found, ended)
+        self._known_to = self._end_of(TRANS_HALF_TOPIC)
         if self._open:
             log.info("%d transactions are open", len(self.open_halves()))
 
-    def _read_ops(self) -> Iterator[int]:
-        queue = self._store.queue(TRANS_OP_TOPIC, QUEUE_ID)
-        for op_offset in range(self._begin(queue), queue.max_offset):
-            found = self._read(queue, op_offset)
-            target = op_target(found) if found is not None else None
-            if target is not None:
-                self._ops.add(op_offset, target)
-                yield target
+    def _unread(self, topic: str) -> Iterator[Record]:
+        """What is in the topic from the saved position on."""
+        queue = self._store.queues.get((topic, QUEUE_ID))
+        if queue is None:
+            return
+        saved = self._offsets.get(PROGRESS_GROUP, topic, QUEUE_ID) or 0
+        for queue_offset in range(max(saved, queue.min_offset), queue.max_offset):
+            found = self._read(queue, queue_offset)
+            if found is not None:
+                yield found
 
-    def _begin(self, queue: ConsumeQueue) -> int:
-        saved = self._offsets.get(PROGRESS_GROUP, queue.topic, QUEUE_ID) or 0
-        return min(max(saved, queue.min_offset), queue.max_offset)
+    def _end_of(self, topic: str) -> int:
+        queue = self._store.queues.get((topic, QUEUE_ID))
+        return queue.max_offset if queue is not None else 0
 
     def _load_one(self, found: Record, ended: set[int]) -> None:
         """A copy stands for the half and the copies before it. These may lack their op messages: Apache's broker
@@ -113,7 +117,7 @@ class HalfTable:
         previous = self._loaded.pop(_identity(found), None) if is_copy else None
         earlier = previous.copies if previous is not None else []
         for queue_offset in earlier:
-            del self._open[queue_offset]
+            self._open.pop(queue_offset, None)
         if found.queue_offset in ended or original in ended:
             return
         half = self._learn(found)
@@ -151,7 +155,9 @@ class HalfTable:
 
     def catch_up(self, limit: int) -> bool:
         """Takes in halves that came since the last time; True if it is worth calling again."""
-        queue = self._store.queue(TRANS_HALF_TOPIC, QUEUE_ID)
+        queue = self._store.queues.get((TRANS_HALF_TOPIC, QUEUE_ID))
+        if queue is None:
+            return False
         self._known_to = max(self._known_to, queue.min_offset)
         for queue_offset in range(self._known_to, min(self._known_to + limit, queue.max_offset)):
             self._known_to = queue_offset + 1
@@ -198,7 +204,7 @@ class HalfTable:
         half_begin = min(half_begin, self._known_to)
         op_begin = self._ops.first_needed(half_begin)
         if op_begin is None:
-            op_begin = self._store.queue(TRANS_OP_TOPIC, QUEUE_ID).max_offset
+            op_begin = self._end_of(TRANS_OP_TOPIC)
         for topic, begin in ((TRANS_HALF_TOPIC, half_begin), (TRANS_OP_TOPIC, op_begin)):
             if begin != (self._offsets.get(PROGRESS_GROUP, topic, QUEUE_ID) or 0):
                 self._offsets.commit(PROGRESS_GROUP, topic, QUEUE_ID, begin)
@@ -258,7 +264,7 @@ def read_record(store: MessageStore, phys_offset: int) -> Record | None:
 def _identity(found: Record) -> tuple[str, int]:
     """Common to all copies of a half. The unique key alone is not enough: a producer that sends the same message
     object in a second transaction keeps it."""
-    return get_property(found.properties, UNIQ_KEY) or "", found.born_timestamp
+    return get_property(found.properties, UNIQ_KEY) or f"at {found.phys_offset}", found.born_timestamp
 
 
 def _number(found: Record, name: str) -> int | None:

@@ -14,11 +14,11 @@ from typing import Final
 
 from mqctl.errors import StoreError
 from mqctl.store.index import indexed_keys
-from mqctl.store.indexfile import FIRST_ENTRY, SLOT, seconds_since
+from mqctl.store.indexfile import FIRST_ENTRY, HEADER, SLOT, seconds_since
 from mqctl.store.keyhash import key_hashes
 from mqctl.store.offline.datafiles import DataFile
 from mqctl.store.offline.findings import Report
-from mqctl.store.offline.indexes import IndexEntry, OfflineIndex, find_geometry, index_files, is_unused
+from mqctl.store.offline.indexes import IndexEntry, OfflineIndex, find_geometries, header_of, index_files
 from mqctl.store.offline.logscan import RawRecord
 from mqctl.store.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
 
@@ -55,10 +55,12 @@ class IndexCheck:
         self._report = report
         self._clean = report.clean
         self._log_begin = report.store.log.begin
+        self._geometries = find_geometries(report.store)
+        self._is_complete = True  # no file is left out
         self._files = list(self._open_all())
         self._entries = self._all_entries()
         self._head = next(self._entries, None)
-        self._any = self._head is not None
+        self._first_phys_offset = None if self._head is None else self._head.phys_offset
         self._missing: dict[OfflineIndex | None, _Missing] = {}
         self._before = _Missing()
         self._batch = _Batch()
@@ -70,9 +72,13 @@ class IndexCheck:
                 yield opened
 
     def _open(self, file: DataFile) -> OfflineIndex | None:
-        if is_unused(file):
+        if file.size >= HEADER.size and header_of(file).is_empty:
+            return None  # made, but without an entry so far
+        geometry = self._geometries.get(file.size)
+        if geometry is None and header_of(file).begin_phys_offset < self._log_begin:
+            self._is_complete = False
+            self._report.note(file.path, None, "not checked: its layout shows in messages that were deleted")
             return None
-        geometry = find_geometry(self._report.store, file)
         if geometry is None:
             self._damage(file, None, f"has {file.size} bytes, and no entry that tells how its tables are laid out")
             return None
@@ -178,9 +184,9 @@ class IndexCheck:
 
     def _note_missing(self, keys: int, phys_offset: int) -> None:
         head = self._head
-        if head is not None and head.number == FIRST_ENTRY and head.file is self._files[0]:
+        if self._first_phys_offset is not None and phys_offset <= self._first_phys_offset:
             self._before.add(keys, phys_offset)
-        else:
+        elif self._is_complete:
             self._missing.setdefault(head.file if head else None, _Missing()).add(keys, phys_offset)
 
     def _entry_damage(self, entry: IndexEntry, what: str) -> None:
@@ -201,7 +207,7 @@ class IndexCheck:
             what = f"{missing.keys} keys are not filed, from the message at {missing.first_phys_offset} on"
             if file is not None:
                 self._damage(file, None, what)
-            elif not self._any and not self._report.index:
+            elif self._first_phys_offset is None and not self._report.index:
                 self._report.note(directory, None, f"there is no index; {missing.keys} keys are in the log")
             elif self._clean:
                 self._report.index = True

@@ -156,7 +156,7 @@ class QueueChecks:
         if size <= 0:
             return "an empty entry"
         if size == LOST_SIZE:
-            return None  # recovery or `repair` says that this message is lost
+            return None  # recovery says that this message is lost
         file = self._store.log.file_at(phys_offset)
         if file is not None and not file.path.exists():
             return None  # deleted while we were reading
@@ -166,8 +166,8 @@ class QueueChecks:
             return f"points to log offset {phys_offset}, where no sound record is"
         if found.size != size:
             return f"says {size} bytes, the record at {phys_offset} has {found.size}"
-        if (found.topic, found.queue_id, found.queue_offset) == (queue.topic, queue.queue_id, queue_offset):
-            return None
+        if (found.topic, found.queue_id) == (queue.topic, queue.queue_id) and found.queue_offset >= queue_offset:
+            return None  # a later one stands for a message that is lost
         if queue.topic in (get_property(found.properties, INNER_MULTI_DISPATCH) or "").split(","):
             return None
         return f"points to the record of {found.topic}/{found.queue_id}@{found.queue_offset} at {phys_offset}"

@@ -113,14 +113,19 @@ class StoreFolder:
         """What a queue's entries lead to; a text says what is there instead of a record."""
         start, stop = max(start, queue.min_offset), min(stop, queue.max_offset)
         for queue_offset, (phys_offset, size, _) in enumerate(queue.entries(start, stop), start):
-            if size == LOST_SIZE:
-                yield f"{queue.topic}/{queue.queue_id}@{queue_offset}: the message was lost"
-                continue
             try:
-                # The size is not believed before the record confirms it: it may be anything after damage.
-                yield self.record_at(phys_offset, size if 0 < size < CHUNK else None)
+                yield self._message(queue, queue_offset, phys_offset, size)
             except record.RecordError as error:
                 yield f"{queue.topic}/{queue.queue_id}@{queue_offset}: {error}"
+
+    def _message(self, queue: QueueFiles, queue_offset: int, phys_offset: int, size: int) -> record.Record:
+        if size == LOST_SIZE:
+            raise record.RecordError("the message is lost")
+        # The size is not believed before the record confirms it: it may be anything after damage.
+        found = self.record_at(phys_offset, size if 0 < size < CHUNK else None)
+        if found.topic == queue.topic and found.queue_offset > queue_offset:
+            raise record.RecordError(f"the message is lost, that of offset {found.queue_offset} stands for it")
+        return found
 
     def scan(self, on_damage: OnDamage, start: int | None = None) -> LogScan:
         return LogScan(self.log, self.log.begin if start is None else start, on_damage)

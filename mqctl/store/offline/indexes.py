@@ -40,9 +40,7 @@ class OfflineIndex:
         self._file = file
         self.path = file.path
         self.geometry = geometry
-        data = file.read(0, HEADER.size)
-        self.header = Header(*HEADER.unpack(data)) if len(data) == HEADER.size else Header()
-        self.header.next_entry = self.header.next_entry or FIRST_ENTRY  # Java leaves 0 until the first entry
+        self.header = header_of(file)
         problem = self.header.problem(geometry)
         if problem is not None:
             raise StoreError(f"{file.path}: {problem}")
@@ -73,24 +71,29 @@ def index_files(store: StoreFolder) -> list[DataFile]:
         return [DataFile(0, path.stat().st_size, path.stat().st_blocks * 512, path) for path in paths if path.is_file()]
 
 
-def is_unused(file: DataFile) -> bool:
-    """Made, but without an entry so far."""
+def header_of(file: DataFile) -> Header:
     data = file.read(0, HEADER.size)
-    return len(data) == HEADER.size and Header(*HEADER.unpack(data)).next_entry in (0, FIRST_ENTRY)
+    header = Header(*HEADER.unpack(data)) if len(data) == HEADER.size else Header()
+    header.next_entry = header.next_entry or FIRST_ENTRY  # Java leaves 0 until the first entry
+    return header
 
 
-def find_geometry(store: StoreFolder, file: DataFile) -> Geometry | None:
-    """How many slots and entries a file that is in use has room for; its size alone does not tell.
+def find_geometries(store: StoreFolder) -> dict[int, Geometry]:
+    """How many slots and entries files of some size have room for; the size alone does not tell.
 
-    RocketMQ's defaults where the size is theirs. Else the first entry shows where the slots end: it is for the
-    record at the begin offset, and the hashes of that one's keys are known. None where that is not so.
+    RocketMQ's defaults where the size is theirs. Else the first entry of a file shows where the slots end: it is for
+    the record at the begin offset, and the hashes of that one's keys are known.
     """
-    default = Geometry()
-    if file.size == default.file_size:
-        return default
-    header = Header(*HEADER.unpack(file.read(0, HEADER.size))) if file.size >= HEADER.size else Header()
+    found = {Geometry().file_size: Geometry()}
+    for file in index_files(store):
+        if file.size not in found and (geometry := _geometry(store, file)) is not None:
+            found[file.size] = geometry
+    return found
+
+
+def _geometry(store: StoreFolder, file: DataFile) -> Geometry | None:
     try:
-        found = store.record_at(header.begin_phys_offset)
+        found = store.record_at(header_of(file).begin_phys_offset)
     except RecordError:
         return None
     keys = indexed_keys(found.properties)

@@ -71,7 +71,11 @@ class QueueOrder(Generic[T]):
         """Whether the record after a suspect shows that its offset is damaged."""
         if self.next_offset < 0:
             return 0 < following <= suspect
-        return following in (self.next_offset, self.next_offset + 1) and following != suspect + 1
+        if following == suspect + 1:
+            return False
+        if following == self.next_offset:  # as if the suspect did not exist: it may belong to another queue
+            return suspect == 0 or suspect > self.next_offset
+        return following == self.next_offset + 1
 
     def finish(self, *, refuted: bool = False) -> Iterator[Step[T]]:
         """Decides about one that is held back without asking the next. `refuted`: others say that it is wrong."""

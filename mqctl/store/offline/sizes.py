@@ -10,7 +10,7 @@ from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.indexfile import Geometry
 from mqctl.store.offline.datafiles import DataFile, DataFiles
 from mqctl.store.offline.folder import StoreFolder
-from mqctl.store.offline.indexes import find_geometry, index_files, is_unused
+from mqctl.store.offline.indexes import find_geometries, index_files
 
 DEFAULT_LOG_FILE: Final = 1024 * 1024 * 1024
 DEFAULT_QUEUE_FILE: Final = 300_000 * ENTRY_SIZE
@@ -30,8 +30,9 @@ def queue_file_size(store: StoreFolder) -> int:
 
 
 def index_geometry(store: StoreFolder) -> Geometry:
-    found = (find_geometry(store, file) for file in reversed(index_files(store)) if not is_unused(file))
-    return next((geometry for geometry in found if geometry is not None), Geometry())
+    geometries = find_geometries(store)
+    sizes = [file.size for file in index_files(store) if file.size in geometries]
+    return geometries[sizes[-1]] if sizes else Geometry()
 
 
 def _most_common(files: Iterable[DataFile]) -> int | None:

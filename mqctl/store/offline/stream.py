@@ -27,7 +27,7 @@ MAX_MESSAGE: Final = 1 << 31
 READ_BYTES: Final = 1024 * 1024
 
 Int32 = Annotated[int, Meta(ge=-(1 << 31), lt=1 << 31)]
-Int64 = Annotated[int, Meta(ge=-(1 << 63), lt=1 << 63)]
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class StreamError(MqError):

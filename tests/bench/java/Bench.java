@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 
 /**
  * A load generator on Apache's Java client, driven by JSON lines: one request on stdin, one answer on stdout.
@@ -25,10 +26,20 @@ public final class Bench {
         Map.entry("close", session::close),
         Map.entry("sync", request -> new Sends(session.producer(), request).sync()),
         Map.entry("async", request -> new Sends(session.producer(), request).async()),
+        Map.entry("transaction", this::transaction),
         Map.entry("batch", request -> new Sends(session.producer(), request).batch()),
         Map.entry("lookup", request -> new Lookup(session, request).run()),
         Map.entry("drain", request -> new Drain(session, request).run()),
         Map.entry("latency", request -> new EndToEnd(session, request).run()));
+
+    private Object transaction(JsonObject request) throws Exception {
+        TransactionMQProducer producer = session.transactional();
+        try {
+            return new Sends(producer, request).transaction();
+        } finally {
+            producer.shutdown();
+        }
+    }
 
     private Object answer(Gson gson, String line) {
         try {

@@ -27,6 +27,7 @@ final class Sends {
     private final int width;
     private final int perCall;
     private final int bodyBytes;
+    private final int delayLevel;
     private final long deadline;
     private final Samples samples;
     private final AtomicInteger tickets = new AtomicInteger();
@@ -38,6 +39,7 @@ final class Sends {
         this.width = request.get("width").getAsInt();
         this.perCall = request.has("per_call") ? request.get("per_call").getAsInt() : 1;
         this.bodyBytes = request.get("body").getAsInt();
+        this.delayLevel = request.has("delay_level") ? request.get("delay_level").getAsInt() : 0;
         this.deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(request.get("seconds").getAsLong());
         this.samples = new Samples(calls);
     }
@@ -45,6 +47,11 @@ final class Sends {
     /** "width" threads, each waiting for the acknowledgement of one message before it sends the next. */
     Map<String, Object> sync() throws InterruptedException {
         return onThreads(ticket -> producer.send(message(ticket, 0)));
+    }
+
+    /** As sync, but each call is a transaction: a half message, and the word that it counts. */
+    Map<String, Object> transaction() throws InterruptedException {
+        return onThreads(ticket -> producer.sendMessageInTransaction(message(ticket, 0), null));
     }
 
     /** As sync, but each call carries "per_call" messages to one topic. */
@@ -144,7 +151,11 @@ final class Sends {
         int number = ticket * perCall + position;
         byte[] body = new byte[bodyBytes];
         ByteBuffer.wrap(body).putInt(number);
-        return new Message(topics[ticket % topics.length], "", key(number), body);
+        Message message = new Message(topics[ticket % topics.length], "", key(number), body);
+        if (delayLevel > 0) {
+            message.setDelayTimeLevel(delayLevel);
+        }
+        return message;
     }
 
     static String key(int number) {

@@ -8,8 +8,12 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
 
 /** The producer and the addresses of the broker under test; opened and closed once per broker. */
 final class Session {
@@ -52,6 +56,26 @@ final class Session {
             throw new IllegalStateException("no broker is open");
         }
         return producer;
+    }
+
+    /** A producer whose transactions are all committed; the caller shuts it down. */
+    TransactionMQProducer transactional() throws Exception {
+        TransactionMQProducer made = new TransactionMQProducer("bench-transactions");
+        configure(made);
+        made.setRetryTimesWhenSendFailed(0);
+        made.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                return LocalTransactionState.COMMIT_MESSAGE;
+            }
+        });
+        made.start();
+        return made;
     }
 
     /** Gives a client the name server and a connection of its own (clients of one name share an instance). */

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from msgspec import Struct
 
-from mqctl.client.engine import Engine, new_client_id
+from mqctl.client.engine import Engine
+from mqctl.client.identity import new_client_id
 from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestFailed, RequestTimeout
 from mqctl.remoting.bodies import ConsumerData
 from mqctl.remoting.command import Command
@@ -56,6 +57,16 @@ async def test_the_first_thing_a_broker_hears_is_who_we_are() -> None:
         {"clientID": "me", "consumerGroup": "c"},
         {"clientID": "me", "producerGroup": "p"},
     ]
+
+
+@in_loop
+async def test_the_last_group_is_left_as_well() -> None:
+    async with cluster("broker-a", "broker-b") as (namesrv, brokers), Engine(namesrv.address, client_id="me") as engine:
+        engine.add_consumer("c", lambda: ConsumerData(group_name="c"))
+        await engine.routes.find("t")
+        await engine.heartbeat()
+        await engine.remove_consumer("c")
+        assert [broker.unregistered for broker in brokers] == [[{"clientID": "me", "consumerGroup": "c"}]] * 2
 
 
 @in_loop
@@ -246,3 +257,37 @@ async def test_closing_does_not_wait_for_a_broker_that_hangs() -> None:
         broker.server._handlers[35] = (None, lambda connection, request, header: None)
         async with asyncio.timeout(5):
             await engine.close()
+
+
+@in_loop
+async def test_oneway_commands_wait_for_a_broker_that_does_not_read() -> None:
+    reading, finished = asyncio.Event(), asyncio.Event()
+
+    async def read_later(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reading.wait()
+        while await reader.read(1 << 20):
+            pass
+        writer.close()
+        finished.set()
+
+    server = await asyncio.start_server(read_later, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    sent = 0
+
+    async def send_all(engine: Engine) -> None:
+        nonlocal sent
+        for _ in range(400):
+            await engine.oneway(address, Command(310, ext={}, body=bytes(100_000)))
+            sent += 1
+
+    async with Engine("127.0.0.1:1") as engine:
+        sending = asyncio.create_task(send_all(engine))
+        before = -1
+        while sent != before:  # until it stands still
+            before = sent
+            await asyncio.sleep(0.1)
+        assert sent < 400
+        reading.set()
+        await sending
+    await finished.wait()
+    server.close()

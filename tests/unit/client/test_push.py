@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -120,36 +118,6 @@ async def test_what_is_not_consumed_at_the_end_comes_again(mq: EmbeddedBroker) -
     inbox = Inbox()
     async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST):
         assert await inbox.wait(3) == [b"2", b"3", b"4"]
-
-
-@in_loop
-async def test_where_a_new_group_begins(mq: EmbeddedBroker) -> None:
-    mq.create_topic("t", queues=1)
-    await send(mq, "t", [b"old"])
-    await asyncio.sleep(0.01)
-    moment = datetime.fromtimestamp(time.time())
-    await asyncio.sleep(0.01)
-    await send(mq, "t", [b"middle"])
-    first, last, since = Inbox(), Inbox(), Inbox()
-    async with (
-        PushConsumer("first", first, "t", mq.namesrv, start=FIRST),
-        PushConsumer("since", since, "t", mq.namesrv, start=moment),
-    ):
-        await first.wait(2)
-        await since.wait(1)
-        # A broker takes a queue that begins at 0 and is in memory for one to consume from its begin, whatever a new
-        # group says; so this one has a position.
-        consumer = PushConsumer("last", last, "t", mq.namesrv, start=ConsumeFrom.LAST)
-        async with consumer:
-            for queue in consumer.assignment():
-                await consumer.seek(queue, 2 if queue.topic == "t" else 0)
-            await send(mq, "t", [b"new"])
-            await last.wait(1)
-            await first.wait(3)
-            await since.wait(2)
-    assert first.bodies == [b"old", b"middle", b"new"]
-    assert since.bodies == [b"middle", b"new"]
-    assert last.bodies[-1] == b"new"
 
 
 @in_loop

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mqctl import testing
 from mqctl.client import Message, ReceivedMessage, TransactionProducer, TransactionState
 from mqctl.errors import MqError, ResponseError
 from mqctl.remoting.command import Command
@@ -144,3 +145,19 @@ async def test_nothing_is_executed_when_the_half_message_is_refused_or_delayed()
             with pytest.raises(MqError, match="cannot be delayed"):
                 await producer.send_in_transaction(Message("t", b"x", delay_level=3))
         assert listener.executed == []
+
+
+@in_loop
+async def test_our_broker_asks_until_it_knows() -> None:
+    with testing.broker(transactionTimeOut=50, transactionCheckInterval=50) as mq:
+        mq.create_topic("t", queues=1)
+        listener = Listener(TransactionState.UNKNOWN)
+        async with TransactionProducer("g", listener, mq.namesrv) as producer:
+            result = await producer.send_in_transaction(Message("t", b"half", keys="k"))
+            await until(lambda: listener.checked, 10)
+            assert mq.messages("t") == []
+            listener.verdict = TransactionState.COMMIT
+            await until(lambda: mq.messages("t"), 10)
+        (stored,) = mq.messages("t")
+        assert (stored.body, stored.msg_id, stored.keys) == (b"half", result.sent.msg_id, ["k"])
+        assert {message.msg_id for message in listener.checked} == {result.sent.msg_id}

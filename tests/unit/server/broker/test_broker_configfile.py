@@ -135,3 +135,20 @@ async def test_a_table_that_cannot_be_written_down(tmp_path: Path) -> None:
         assert first.exception() is not None
         await file.save_soon()
     assert (tmp_path / "t.json").read_bytes() == b"fine"
+
+
+@in_loop
+async def test_the_last_save_follows_one_whose_waiter_was_cancelled(tmp_path: Path, slow_disk: SlowDisk) -> None:
+    file, set_state = table(tmp_path / "t.json")
+
+    async def save() -> None:
+        await file.save_soon()
+
+    waiter = asyncio.create_task(save())
+    await until(lambda: slow_disk.begun)
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    set_state(2)
+    slow_disk.may_write.set()
+    await file.save_last()
+    assert (tmp_path / "t.json").read_bytes() == b"2"

@@ -281,3 +281,14 @@ async def test_dead_letters_of_many_at_once_share_one_topic(tmp_path: Path) -> N
         assert {answer.code for answer in answers} == {0}
         assert await client.max_offset("%DLQ%g") == 40
         assert msgspec.json.decode((tmp_path / "config" / "topics.json").read_bytes())["topicConfigTable"]["%DLQ%g"]
+
+
+@in_loop
+async def test_a_copy_makes_the_retry_topic_as_the_group_wants_it(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (house, client):
+        regroup(house, retry_queue_nums=2)
+        assert (await client.send(topic="%RETRY%g", queue_id=1)).code == 0
+        topic = house.broker.topics.get("%RETRY%g")
+        assert topic is not None
+        assert (topic.read_queue_nums, topic.write_queue_nums) == (2, 2)
+        assert (await client.send(topic="%RETRY%" + "g" * 121)).code == 1

@@ -67,9 +67,7 @@ def content(each: Exported) -> Exported:
 
 # -- from store to store --------------------------------------------------------------------------------
 
-hosts = st.tuples(st.sampled_from(["10.1.2.3", "2001:db8::7"]), st.integers(0, 65535)).map(
-    lambda host: pack_host(*host)
-)
+hosts = st.builds(pack_host, st.sampled_from(["10.1.2.3", "2001:db8::7"]), st.integers(0, 65535))
 texts = st.text(st.characters(blacklist_characters="\x01\x02", codec="utf-8"), min_size=1, max_size=8)
 properties = st.dictionaries(st.sampled_from([KEYS, TAGS, "a", "é"]), texts, max_size=3)
 
@@ -108,10 +106,7 @@ def test_a_round_trip_keeps_all_that_a_producer_sent(sent: list[Any]) -> None:
         back = exported(second)[2:]
         assert list(map(content, back)) == list(map(content, out))
         assert {each.store_timestamp for each in back} <= {5_000_000}
-        report = verify(StoreFolder(second), json.loads)
-        assert [finding for finding in report.findings if finding.severity == "damage"] == [
-            finding for finding in report.findings if "tags code" in finding.what
-        ]
+        assert verify(StoreFolder(second), json.loads).findings == []
 
 
 def test_an_empty_folder_gets_a_store(tmp_path: Path) -> None:
@@ -144,7 +139,7 @@ def test_file_sizes_are_those_of_the_store(tmp_path: Path) -> None:
         ({"topics": {"t"}}, 6),
         ({"queue_id": 1}, 2),
         ({"start": 2}, 2),
-        ({"start": 1, "stop": 3}, 3),
+        ({"start": 1, "stop": 3}, 4),
         ({"since": 2_000_000}, 4),
         ({"until": 2_000_000}, 4),
         ({"topics": {"none"}}, 0),

@@ -213,9 +213,7 @@ def test_a_lost_record_is_missed_by_its_queue(root: Path) -> None:
 def test_a_queue_offset_that_goes_back(root: Path) -> None:
     place = entry(root, 2)[0]
     overwrite(root / "commitlog" / f"{0:020d}", place + 20, (9).to_bytes(8, "big"))
-    found = damages(root)
-    assert found[0] == (f"commitlog/{0:020d}", place, "the queue offset cannot be right; record of t/0@9")
-    assert [what for _, _, what in found[1:]] == [f"queue offset 2: points to the record of t/0@9 at {place}"]
+    assert damages(root) == [(f"commitlog/{0:020d}", place, "the queue offset cannot be right; record of t/0@9")]
 
 
 @pytest.mark.parametrize(

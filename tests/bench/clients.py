@@ -1,0 +1,116 @@
+"""``python -m tests.bench.clients``: our client and Java's, in turn, against the same broker of ours.
+
+One process each, on the same machine as the broker. As in the other benchmark only ratios mean something. The JVM
+has rehearsed before the first round; our client is a fresh process in every phase, as scripts are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tests.peers.ours import REPOSITORY
+
+from . import sides, usage
+from .driver import Driver
+from .rounds import FOREIGN_SHARE, say
+
+ROUNDS: Final = 3
+QUEUES: Final = 4
+BODY: Final = 128
+PHASE_SECONDS: Final = 60
+REHEARSAL_SHARE: Final = 4
+MIB: Final = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A row: what both clients do, how often, with how many messages on the way, and our share of Java's rate."""
+
+    label: str
+    ours: str
+    java: str
+    width: int
+    calls: int
+    target: float | None
+
+
+LOADS: Final = (
+    Load("sync loop, one message on the way", "sync", "sync", 1, 30_000, 0.7),
+    Load("the same, blocking client", "blocking", "sync", 1, 30_000, None),
+    Load("async, 512 on the way", "async", "async", 512, 150_000, 0.7),
+)
+
+Figures = dict[str, Any]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.clients", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
+    options = parser.parse_args()
+    rounds, divisor = (1, 10) if options.quick else (options.rounds, 1)
+    side = sides.ours()
+    clock = usage.ForeignClock()
+    with (
+        tempfile.TemporaryDirectory(prefix="mqctl-bench-") as folder,
+        side.namesrv(Path(folder) / "namesrv") as namesrv,
+        side.broker(Path(folder) / "broker", namesrv.address) as broker,
+        Driver(Path(folder) / "driver") as driver,
+    ):
+        driver.ask("open", namesrv=namesrv.address, broker=broker.address)
+        driver.ask("topics", seconds=PHASE_SECONDS, queues=QUEUES, prefix="clients", topics=1)
+        say("rehearsal of the JVM, not measured")
+        for load in LOADS:
+            _java(driver, load, load.calls // divisor // REHEARSAL_SHARE)
+        print(f"{'':<36}{'java msg/s':>12}{'ours msg/s':>12}{'ratio':>8}  target")
+        for load in LOADS:
+            _row(load, rounds, load.calls // divisor, driver, namesrv.address)
+        java_mib = usage.memory(driver.pid).rss / MIB
+        print(f"resident memory of the Java client: {java_mib:.0f} MiB")
+    if (share := clock.share()) > FOREIGN_SHARE:
+        print(f"note: other processes used {share:.0%} of the machine; measure again when it is idle")
+    return 0
+
+
+def _row(load: Load, rounds: int, calls: int, driver: Driver, namesrv: str) -> None:
+    java: list[float] = []
+    ours: list[float] = []
+    memory = 0.0
+    for _ in range(rounds):
+        java.append(_java(driver, load, calls)["rate"])
+        figures = _ours(load, calls, namesrv)
+        ours.append(figures["rate"])
+        memory = figures["rss_mib"]
+    rates = statistics.median(java), statistics.median(ours)
+    ratio = rates[1] / rates[0]
+    verdict = "" if load.target is None else f">= {load.target:g}x {'ok' if ratio >= load.target else 'miss'}"
+    print(
+        f"{load.label:<36}{rates[0]:>12,.0f}{rates[1]:>12,.0f}{ratio:>7.2f}x  {verdict}  {memory:.0f} MiB", flush=True
+    )
+
+
+def _java(driver: Driver, load: Load, calls: int) -> Figures:
+    topic = {"prefix": "clients", "topics": 1}
+    return driver.ask(load.java, seconds=PHASE_SECONDS, calls=calls, width=load.width, body=BODY, **topic)
+
+
+def _ours(load: Load, calls: int, namesrv: str) -> Figures:
+    request = {
+        "do": load.ours, "namesrv": namesrv, "topic": "clients-0", "calls": calls, "width": load.width, "body": BODY,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "tests.bench.python_client", json.dumps(request)]
+    done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True)
+    figures: Figures = json.loads(done.stdout)
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

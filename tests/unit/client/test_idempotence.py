@@ -1,0 +1,158 @@
+"""A key is handled once: over redeliveries, restarts, processes and failures."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mqctl.client import ConsumeFrom, Idempotence, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client.idempotence import Seen, SqliteKeys, message_key
+from mqctl.testing import EmbeddedBroker
+from tests.aio import in_loop
+from tests.unit.client.embedded import Inbox, send
+
+MESSAGE = ReceivedMessage(
+    topic="t",
+    stored_body=b"x",
+    properties={"UNIQ_KEY": "ID1"},
+    flag=0,
+    sys_flag=0,
+    queue_id=0,
+    queue_offset=0,
+    phys_offset=0,
+    size_bytes=100,
+    body_crc=0,
+    born_timestamp=0,
+    born_host=("127.0.0.1", 1),
+    store_timestamp=0,
+    store_host=("127.0.0.1", 2),
+    reconsume_times=0,
+    prepared_offset=0,
+)
+
+
+def test_a_plain_handler_runs_once_for_a_key(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    @Idempotence(tmp_path / "keys.db")
+    def handle(message: ReceivedMessage) -> None:
+        calls.append(message.msg_id)
+
+    handle(MESSAGE)
+    handle(replace(MESSAGE, phys_offset=77, reconsume_times=1))
+    handle(replace(MESSAGE, properties={"UNIQ_KEY": "ID2"}))
+    assert calls == ["ID1", "ID2"]
+
+
+def test_keys_survive_restarts(tmp_path: Path) -> None:
+    calls = []
+    for _ in range(2):
+        keys = SqliteKeys(tmp_path / "keys.db")
+        Idempotence(keys)(lambda message: calls.append(message))(MESSAGE)
+        keys.close()
+    assert len(calls) == 1
+
+
+@in_loop
+async def test_a_failure_leaves_the_key_new(tmp_path: Path) -> None:
+    calls = 0
+
+    @Idempotence(tmp_path / "keys.db")
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        await handle(MESSAGE)  # type: ignore[misc]
+    await handle(MESSAGE)  # type: ignore[misc]
+    await handle(MESSAGE)  # type: ignore[misc]
+    assert calls == 2
+
+
+def test_while_one_handles_it_another_is_told_to_come_again(tmp_path: Path) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @Idempotence(tmp_path / "keys.db")
+    def slow(message: ReceivedMessage) -> None:
+        begun.set()
+        go_on.wait(10)
+
+    @Idempotence(tmp_path / "keys.db")  # another process would have a connection of its own, too
+    def other(message: ReceivedMessage) -> None:
+        raise AssertionError("handled twice")
+
+    thread = threading.Thread(target=slow, args=(MESSAGE,))
+    thread.start()
+    begun.wait(10)
+    with pytest.raises(RetryLater):
+        other(MESSAGE)
+    go_on.set()
+    thread.join()
+    other(MESSAGE)
+
+
+def test_leases_and_keys_run_out(tmp_path: Path) -> None:
+    now = 0.0
+    keys = SqliteKeys(tmp_path / "keys.db", keep_seconds=100, lease_seconds=10, clock=lambda: now)
+    assert keys.begin("k") is Seen.NEW
+    now = 9
+    assert keys.begin("k") is Seen.RUNNING
+    now = 11
+    assert keys.begin("k") is Seen.NEW  # whoever began is taken for dead
+    keys.done("k")
+    now = 110
+    assert keys.begin("k") is Seen.DONE
+    now = 112
+    assert keys.begin("k") is Seen.NEW
+    keys.close()
+
+
+def test_threads_agree_who_is_first(tmp_path: Path) -> None:
+    stores = [SqliteKeys(tmp_path / "keys.db") for _ in range(4)]
+    together = threading.Barrier(4)
+    new: list[str] = []
+
+    def claim(store: SqliteKeys) -> None:
+        for number in range(50):
+            together.wait()
+            if store.begin(str(number)) is Seen.NEW:
+                new.append(str(number))
+
+    threads = [threading.Thread(target=claim, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(new, key=int) == [str(number) for number in range(50)]
+    for store in stores:
+        store.close()
+
+
+def test_what_a_message_is_known_by() -> None:
+    assert message_key(MESSAGE) == "ID1"
+    retried = replace(MESSAGE, properties={"ORIGIN_MESSAGE_ID": "FIRST"}, phys_offset=500)
+    assert message_key(retried) == "FIRST"
+    assert message_key(replace(MESSAGE, properties={})) == MESSAGE.offset_msg_id
+
+
+@in_loop
+async def test_with_a_consumer_a_message_sent_twice_is_handled_once(mq: EmbeddedBroker, tmp_path: Path) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", [b"pay", b"pay", b"end"], keys="order-1")
+    inbox, everything = Inbox(), Inbox()
+    once = Idempotence(tmp_path / "keys.db", key=lambda message: message.keys[0] + message.body.decode())
+
+    async def listen(message: ReceivedMessage) -> None:
+        await once(inbox)(message)  # type: ignore[misc]
+        await everything(message)
+
+    async with PushConsumer("g", listen, "t", mq.namesrv, start=ConsumeFrom.FIRST, concurrency=1):
+        await everything.wait(3)
+    assert inbox.bodies == [b"pay", b"end"]
+    await asyncio.sleep(0)
