@@ -24,6 +24,7 @@ from mqctl.remoting.codes import ResponseCode
 
 __all__ = [
     "bind",
+    "changed_keys",
     "decode_text",
     "dump",
     "format_properties",
@@ -92,6 +93,15 @@ def update_over_wire(config: S, properties: Mapping[str, str], protected: frozen
     except ValueError as error:
         raise RequestFailed(ResponseCode.SYSTEM_ERROR, str(error)) from None
     return msgspec.structs.replace(config, **values)
+
+
+def changed_keys(before: msgspec.Struct, after: msgspec.Struct) -> dict[str, str]:
+    """RocketMQ's keys whose values differ, with the names of their attributes; both structs are of one kind."""
+    return {
+        key: field.name
+        for key, field in _fields(type(before)).items()
+        if getattr(before, field.name) != getattr(after, field.name)
+    }
 
 
 # -- keys -----------------------------------------------------------------------------------------------

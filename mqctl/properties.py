@@ -46,7 +46,7 @@ def decode_text(data: bytes) -> str:
 def parse_properties(text: str, source: str = "properties") -> dict[str, str]:
     """Keys and values of the text. Raises ConfigError, with `source` and line, at a broken `\\u` escape."""
     properties: dict[str, str] = {}
-    for number, line in _logical_lines(text):
+    for number, _, line in _logical_lines(text):
         match = _ENTRY.match(line)
         assert match is not None  # every part of the pattern may be empty
         try:
@@ -65,11 +65,26 @@ def format_properties(properties: Mapping[str, str]) -> str:
     return "".join(f"{_escape_key(key)}={_escape_value(value)}\n" for key, value in properties.items())
 
 
+def with_values(text: str, changed: Mapping[str, str]) -> str:
+    """The text with these values, everything else in it as it was, comments too. New keys go to its end. Raises
+    ConfigError at a broken `\\u` escape."""
+    parse_properties(text)  # finds what is broken
+    lines, left = _LINE_END.split(text), dict(changed)
+    # From the end: there is the one of several equal keys that counts, and numbers of lines before it stay true.
+    for first, last, line in reversed(list(_logical_lines(text))):
+        match = _ENTRY.match(line)
+        key = _unescape(match[1]) if match is not None else ""
+        if key in changed:
+            lines[first - 1 : last] = [format_properties({key: left.pop(key)}).rstrip("\n")] if key in left else []
+    end = "\n".join(lines).rstrip("\n")
+    return (end + "\n" if end else "") + format_properties(left)
+
+
 # -- reading --------------------------------------------------------------------------------------------
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined where they end in a backslash, each with the number of its first line; no comments."""
+def _logical_lines(text: str) -> Iterator[tuple[int, int, str]]:
+    """Lines joined where they end in a backslash, each with the numbers of its first and last line; no comments."""
     joined, first, goes_on = "", 0, False
     for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.lstrip(_BLANKS)
@@ -81,9 +96,9 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         joined += line[:-1] if goes_on else line
         if not goes_on and joined:
-            yield first, joined
+            yield first, number, joined
     if goes_on and joined:
-        yield first, joined
+        yield first, number, joined
 
 
 def _unescape(text: str) -> str:

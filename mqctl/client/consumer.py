@@ -16,7 +16,8 @@ from typing import ClassVar, Final, Self
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue, Limits
-from mqctl.client.membership import Membership, check_group
+from mqctl.client.identity import check_group
+from mqctl.client.membership import Membership
 from mqctl.client.namesrv import default_name_servers
 from mqctl.client.offsets import (
     BrokerOffsets,

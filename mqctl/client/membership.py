@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import random
-import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -15,7 +14,7 @@ from mqctl.client.engine import Engine
 from mqctl.client.rebalance import Strategy
 from mqctl.client.subscriptions import RETRY_PREFIX
 from mqctl.client.topics import PERM_READ
-from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound
+from mqctl.errors import ConnectionFailed, MqError, NotFound
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import ConsumerList, MessageQueue, TopicRouteData
 from mqctl.remoting.codes import RequestCode
@@ -23,9 +22,6 @@ from mqctl.remoting.command import Command, header_fields
 from mqctl.remoting.headers import ConsumerGroupHeader
 
 log = logging.getLogger(__name__)
-
-# What Java's clients and brokers allow.
-LEGAL_GROUP: Final = re.compile(r"^[%|a-zA-Z0-9_-]{1,255}$")
 
 REBALANCE_SECONDS: Final = 20.0
 # After a round that could not do all it should.
@@ -111,12 +107,6 @@ class Membership:
         if topic not in self._missing and not topic.startswith(RETRY_PREFIX):
             log.warning("%s: the topic %s does not exist; it is consumed once it does", self._group, topic)
         self._missing.add(topic)
-
-
-def check_group(group: str) -> None:
-    """Raises ConfigError. The name becomes part of a topic's."""
-    if not LEGAL_GROUP.fullmatch(group):
-        raise ConfigError(f"{group[:255]!r} is no name of a group", hint="use 1 to 255 letters, digits, _ - % |")
 
 
 def readable_queues(route: TopicRouteData, topic: str) -> list[MessageQueue]:

@@ -11,12 +11,14 @@ from mqctl.client.asking import Asking, answer_to
 from mqctl.client.delivery import Delivery
 from mqctl.client.engine import Engine
 from mqctl.client.faults import FaultTable
+from mqctl.client.identity import check_group
 from mqctl.client.namesrv import default_name_servers
 from mqctl.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Encoder, Outgoing
 from mqctl.client.results import SendResult
 from mqctl.client.spool import MAX_SPOOL_BYTES, Spool
 from mqctl.client.spooling import Spooling
 from mqctl.client.tracing import Tracer
+from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.compression import Compression
 from mqctl.remoting.message import Message, ReceivedMessage
@@ -53,7 +55,11 @@ class Producer:
     ) -> None:
         """`namesrv`: `host:port`, several with `;` between; without it NAMESRV_ADDR. `timeout`: of a send with all
         its attempts, in s. `avoid_slow_brokers`: RocketMQ's sendLatencyFaultEnable. `trace`: tell
-        RMQ_SYS_TRACE_TOPIC about each message. `spool`: a file for messages that no broker could be reached for."""
+        RMQ_SYS_TRACE_TOPIC about each message. `spool`: a file for messages that no broker could be reached for.
+        Raises ConfigError."""
+        check_group(group)
+        if timeout <= 0 or retries < 0 or max_in_flight < 1:
+            raise ConfigError("timeout and max_in_flight must be above 0, retries must not be below")
         self.group = group
         self._timeout = timeout
         self._engine = Engine(namesrv or default_name_servers(), client_id=client_id)

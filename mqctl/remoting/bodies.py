@@ -326,6 +326,7 @@ class OffsetWrapper(Body, kw_only=True):
     broker_offset: Long = 0
     consumer_offset: Long = 0
     last_timestamp: Long = 0
+    pull_offset: Long | UnsetType = UNSET
 
 
 class ConsumeStats(TableBody, kw_only=True):

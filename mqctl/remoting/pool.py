@@ -33,6 +33,7 @@ class ConnectionPool:
         self._on_request = on_request or _ignore
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        self._closed = False
 
     def standing(self, address: str) -> Connection | None:
         """The connection to the address if there is an open one."""
@@ -50,6 +51,8 @@ class ConnectionPool:
         connection = self.standing(address)
         if connection is not None:
             return connection
+        if self._closed:
+            raise ConnectionFailed(f"no connection to {address}: closed on this side")
         task = self._connecting.get(address)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._open(address))
@@ -85,6 +88,7 @@ class ConnectionPool:
         return answer
 
     async def close(self) -> None:
+        self._closed = True
         for task in self._connecting.values():
             task.cancel()
         for connection in self._connections.values():

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 from mqctl.errors import StoreError
 from mqctl.store import record
-from mqctl.store.files import FileHandles, Segments
+from mqctl.store.files import NAME_DIGITS, FileHandles, Segments
 from mqctl.store.smallfiles import sync_directory
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,18 @@ class CommitLog:
     @property
     def begin(self) -> int:
         return self.segments.begin
+
+    def load(self) -> None:
+        """Finds the files that are there. Raises StoreError if one is missing between two others: the log would
+        end before it, and all that lies behind would be cut off."""
+        self.segments.load()
+        for start, following in pairwise(self.segments.starts):
+            if start + self.segments.file_size != following:
+                missing = self.segments.directory / f"{start + self.segments.file_size:0{NAME_DIGITS}d}"
+                raise StoreError(
+                    f"{missing} is missing, though there are files before and after it",
+                    hint="bring it back, or move all files before it away: the messages in those are then gone",
+                )
 
     def open_at(self, end: int) -> None:
         """Appending continues at `end`, which recovery has found to be the end of the sound records."""
@@ -208,6 +221,9 @@ class CommitLog:
         """A clean stop removes the file that was created ahead, as Java does."""
         for start in [s for s in self.segments.starts if s > self.end]:
             self.segments.remove(start)
+        self.release()
+
+    def release(self) -> None:
         self._handles.close()
 
 

@@ -73,7 +73,7 @@ class Segments:
     def load(self) -> None:
         """Finds the files that are there. A file of another size means another configuration: refuse it,
         as Java does, before offsets computed with the wrong size destroy something."""
-        if not self.directory.is_dir():
+        if not self.directory.exists():
             return
         for path in sorted(self.directory.iterdir()):
             if not (path.name.isdecimal() and len(path.name) == NAME_DIGITS):
@@ -86,6 +86,11 @@ class Segments:
                 raise StoreError(
                     f"{path} has {size} bytes where the configuration says {self.file_size}",
                     hint="set the mapped file size with which this store was written",
+                )
+            if int(path.name) % self.file_size:
+                raise StoreError(
+                    f"{path} cannot belong here: its name is not a multiple of its size",
+                    hint="move it away",
                 )
             self._adopt(int(path.name), path)
 

@@ -112,7 +112,7 @@ class KeyIndex:
             if not was_clean:
                 self._repair(position or IndexPosition(0, 0, 0))
         except StoreError:
-            self._close_files()
+            self.release()
             raise
         self._newest_offset = self.last_indexed_offset
 
@@ -172,9 +172,10 @@ class KeyIndex:
             self.settle()
         finally:
             self._tail = self._merging = None
-            self._close_files()
+            self.release()
 
-    def _close_files(self) -> None:
+    def release(self) -> None:
+        """Closes the files; nothing is written."""
         while self._files:
             self._files.pop().close()
 

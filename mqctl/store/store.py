@@ -141,10 +141,24 @@ class MessageStore:
     # -- life ---------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Loads what is there and leaves the mark that a clean stop removes."""
+        """Loads what is there and leaves the mark that a clean stop removes. Raises StoreError; then nothing is
+        left open."""
+        try:
+            self._open()
+        except OSError as error:
+            self._release()
+            raise StoreError(
+                f"cannot open the store {self.config.root}: {error.filename}: {error.strerror}",
+                hint="a broker needs a folder of its own in which it may write",
+            ) from error
+        except StoreError:
+            self._release()
+            raise
+
+    def _open(self) -> None:
         self.config.root.mkdir(parents=True, exist_ok=True)
         self._lock.acquire()
-        self.log.segments.load()
+        self.log.load()
         self._load_queues()
         was_clean = not self._abort_file.exists()
         self._checkpoint = read_checkpoint(self._checkpoint_file)
@@ -177,9 +191,15 @@ class MessageStore:
             except StoreError as error:
                 log.warning("%s", error)
         self.log.close()
-        self._handles.close()
         if is_saved:  # else the next start has something to rebuild
             self._abort_file.unlink(missing_ok=True)
+        self._release()
+
+    def _release(self) -> None:
+        if self.index is not None:
+            self.index.release()
+        self.log.release()
+        self._handles.close()
         self._lock.release()
 
     def _save_all(self) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from mqctl.background import fastest_loop
-from mqctl.client import Message, Producer, blocking
+from mqctl.client import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, blocking
 
 Request = dict[str, Any]
 
@@ -69,6 +69,28 @@ def blockingly(request: Request) -> int:
         return time.perf_counter_ns() - begin
 
 
+async def drain(request: Request) -> int:
+    """A push consumer empties a topic; the clock runs from the first message to the last."""
+    begin = end = 0
+    left = request["calls"]
+    empty = asyncio.Event()
+
+    async def take(message: ReceivedMessage) -> None:
+        nonlocal begin, end, left
+        if not begin:
+            begin = time.perf_counter_ns()
+        if len(message.body) >= 4:  # the one that opened the topic has no number
+            left -= 1
+            if left == 0:
+                end = time.perf_counter_ns()
+                empty.set()
+
+    async with PushConsumer(request["group"], take, request["topic"], request["namesrv"], start=ConsumeFrom.FIRST):
+        async with asyncio.timeout(request["seconds"]):
+            await empty.wait()
+    return end - begin
+
+
 def on_a_loop(phase: Callable[[Request], Coroutine[Any, Any, int]]) -> Callable[[Request], int]:
     def run(request: Request) -> int:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
@@ -81,6 +103,7 @@ PHASES: Final[dict[str, Callable[[Request], int]]] = {
     "sync": on_a_loop(sync),
     "async": on_a_loop(pipelined),
     "blocking": blockingly,
+    "drain": on_a_loop(drain),
 }
 
 

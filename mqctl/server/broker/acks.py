@@ -56,6 +56,7 @@ class Acks:
         self._waiting: list[Waiting] = []
         self._patient: list[Waiting] = []
         self._stored: Stored | None = None
+        self.refused = 0  # messages that the disk did not take
         self._scheduled = False
         self.sync_flush = sync_flush
         self._sync_timeout_s = sync_timeout_s
@@ -107,6 +108,7 @@ class Acks:
         try:
             entries = self._store.write()
         except StoreError as error:
+            self.refused += len(waiting) + len(patient)
             log.error("%d messages refused: %s", len(waiting) + len(patient), error)
             self._refuse(waiting + patient, ResponseCode.SERVICE_NOT_AVAILABLE, error.message)
             if stored is not None and not stored.done():

@@ -18,7 +18,7 @@ from mqctl.server.broker.topics import TRANS_HALF_TOPIC, TRANS_OP_TOPIC, Topics
 from mqctl.server.loop import HandlerTable
 from mqctl.store.clean import MAX_FILES_PER_ROUND, Cleaner, Rules, is_outlived, used_ratio
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.schedule import SCHEDULE_TOPIC
+from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.store import MessageStore
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ QUEUE_SLICE: Final = 16
 LMQ_PREFIX: Final = "%LMQ%"
 
 # How far the broker itself has got in these is kept elsewhere, so they must not begin at 0 again.
-KEEP_OFFSETS: Final = frozenset({SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC})
+KEEP_OFFSETS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC})
 
 # Java brings any other value into this range as well: below it a disk would always, above it never be full.
 LEAST_MAX_USED, MOST_MAX_USED = 10, 95

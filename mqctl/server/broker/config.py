@@ -33,6 +33,38 @@ PROTECTED_KEYS: Final = frozenset(
     }
 )
 
+# What is looked at once, when the broker starts: set over the wire it counts from the next start.
+AT_START_KEYS: Final = frozenset(
+    {
+        "accessMessageInMemoryMaxRatio",
+        "brokerFastFailureEnable",
+        "brokerTopicEnable",
+        "cleanResourceInterval",
+        "clientSendRateLimit",
+        "clusterTopicEnable",
+        "defaultTopicQueueNums",
+        "expectConsumerNumUseFilter",
+        "flushConsumerOffsetInterval",
+        "flushDelayOffsetInterval",
+        "flushDiskType",
+        "flushIntervalCommitLog",
+        "maxErrorRateOfBloomFilter",
+        "maxHashSlotNum",
+        "maxIndexNum",
+        "messageIndexEnable",
+        "msgTraceTopicName",
+        "osPageCacheBusyTimeOutMills",
+        "rebalanceLockMaxLiveTime",
+        "regionId",
+        "syncFlushTimeout",
+        "topicSendRateLimit",
+        "traceOn",
+        "traceTopicEnable",
+        "transactionCheckInterval",
+        "waitTimeMillsInSendQueue",
+    }
+)
+
 
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
 SYNC_FLUSH: Final = "SYNC_FLUSH"

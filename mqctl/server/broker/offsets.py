@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
@@ -74,3 +74,31 @@ class ConsumerOffsets:
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         queues = self._table.get(f"{topic}{KEY_SEPARATOR}{group}")
         return None if queues is None else queues.get(queue_id)
+
+    # -- what operators ask -------------------------------------------------------------------------
+
+    def of(self, group: str, topic: str) -> Mapping[int, int]:
+        """By queue id; empty for a group that never committed one."""
+        return self._table.get(f"{topic}{KEY_SEPARATOR}{group}", {})
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Topic and group, wherever one has committed for the other."""
+        for key in self._table:
+            topic, _, group = key.partition(KEY_SEPARATOR)
+            yield topic, group
+
+    def topics_of(self, group: str) -> list[str]:
+        return [topic for topic, other in self.pairs() if other == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        return [group for other, group in self.pairs() if other == topic]
+
+    def forget(self, group: str) -> None:
+        for topic in self.topics_of(group):
+            del self._table[f"{topic}{KEY_SEPARATOR}{group}"]
+            self._changed = True
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """The target stands where the source does; where the source never was, it stays."""
+        for queue_id, queue_offset in dict(self.of(source, topic)).items():
+            self.commit(target, topic, queue_id, queue_offset)

@@ -52,7 +52,7 @@ class Pressure:
         self._turn_began = self._clock()
 
     def look(self, taken: int) -> None:
-        """A good many of messages were put in this turn. Whoever waits longer than the limit waits in vain."""
+        """So many messages were put in this turn. Those still unread wait for all of them."""
         waited_s = self._clock() - self._turn_began
         if waited_s > self._wait_limit_s:
             self._refuse("TIMEOUT_CLEAN_QUEUE", waited_s, taken)

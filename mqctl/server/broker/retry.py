@@ -50,6 +50,8 @@ DLQ_QUEUES: Final = 1
 # longer.
 FIRST_RETRY_LEVEL: Final = 3
 
+MOST_TRIES: Final = 2**31 - 1  # what the field of a record holds; a producer may claim any number
+
 # What was ordered for the first delivery is done, and must not happen to a later one.
 _DONE_WITH: Final = (TRAN_MSG, TIMER_DELIVER_MS, TIMER_DELAY_SEC, TIMER_DELAY_MS)
 
@@ -81,7 +83,7 @@ class Returning:
         topic = await self._topic(RETRY_PREFIX + group.group_name, group.retry_queue_nums)
         original = self._original(header.offset)
         level = header.delay_level or FIRST_RETRY_LEVEL + original.reconsume_times
-        if level < 0 or original.reconsume_times >= _attempts(group, header.max_reconsume_times):
+        if header.delay_level < 0 or original.reconsume_times >= _attempts(group, header.max_reconsume_times):
             topic = await self._topic(DLQ_PREFIX + group.group_name, DLQ_QUEUES)
             level = 0
         await self._put(again(original, topic, level))
@@ -166,5 +168,5 @@ def again(original: Record, topic: TopicConfig, level: int) -> NewMessage:
         original.sys_flag,
         original.born_timestamp,
         record.pack_host(*original.born_host),
-        original.reconsume_times + 1,
+        min(original.reconsume_times + 1, MOST_TRIES),
     )

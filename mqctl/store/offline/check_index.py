@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqctl.errors import StoreError
 from mqctl.store.index import indexed_keys
@@ -18,7 +18,7 @@ from mqctl.store.indexfile import FIRST_ENTRY, HEADER, SLOT, seconds_since
 from mqctl.store.keyhash import key_hashes
 from mqctl.store.offline.datafiles import DataFile
 from mqctl.store.offline.findings import Report
-from mqctl.store.offline.indexes import IndexEntry, OfflineIndex, find_geometries, header_of, index_files
+from mqctl.store.offline.indexes import IndexEntry, OfflineIndex, find_geometries, header_of, index_files, tag_keys
 from mqctl.store.offline.logscan import RawRecord
 from mqctl.store.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
 
@@ -39,13 +39,22 @@ class _Missing:
         self.keys += keys
 
 
+class _Filed(NamedTuple):
+    """A record that the index should know, and how many of the batch's keys are its own."""
+
+    phys_offset: int
+    store_timestamp: int
+    required: int
+    optional: int  # behind the required ones
+
+
 @dataclass(slots=True)
 class _Batch:
-    """Keys on their way to be hashed, and how many of them each record has."""
+    """Keys on their way to be hashed."""
 
     topics: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    records: list[tuple[int, int, int]] = field(default_factory=list)  # log offset, store time, keys
+    records: list[_Filed] = field(default_factory=list)
 
 
 class IndexCheck:
@@ -144,13 +153,14 @@ class IndexCheck:
     def add(self, raw: RawRecord) -> None:
         if raw.fields[7] & SYS_TRANSACTION_MASK == SYS_TRANSACTION_ROLLBACK:
             return
-        keys = indexed_keys(raw.properties.decode(errors="replace"))
-        if not keys:
+        properties = raw.properties.decode(errors="replace")
+        required, optional = indexed_keys(properties), tag_keys(properties)
+        if not required and not optional:
             return
         batch = self._batch
-        batch.topics += [raw.topic.decode(errors="replace")] * len(keys)
-        batch.keys += keys
-        batch.records.append((raw.fields[6], raw.fields[10], len(keys)))
+        batch.topics += [raw.topic.decode(errors="replace")] * (len(required) + len(optional))
+        batch.keys += required + optional
+        batch.records.append(_Filed(raw.fields[6], raw.fields[10], len(required), len(optional)))
         if len(batch.keys) >= BATCH:
             self._compare_batch()
 
@@ -158,22 +168,23 @@ class IndexCheck:
         batch, self._batch = self._batch, _Batch()
         hashes = key_hashes(batch.topics, batch.keys).tolist()
         at = 0
-        for phys_offset, store_timestamp, count in batch.records:
-            self._compare_record(phys_offset, store_timestamp, hashes[at : at + count])
-            at += count
-        self._report.keys += len(hashes)
+        for filed in batch.records:
+            stop = at + filed.required + filed.optional
+            self._compare_record(filed, hashes[at:stop])
+            at = stop
 
-    def _compare_record(self, phys_offset: int, store_timestamp: int, hashes: list[int]) -> None:
-        self._pass(phys_offset)
-        missing = set(hashes)
-        while (entry := self._head) is not None and entry.phys_offset == phys_offset:
-            complaint = _wrong(entry, store_timestamp, hashes)
+    def _compare_record(self, filed: _Filed, hashes: list[int]) -> None:
+        self._report.keys += filed.required
+        self._pass(filed.phys_offset)
+        missing = set(hashes[: filed.required])
+        while (entry := self._head) is not None and entry.phys_offset == filed.phys_offset:
+            complaint = _wrong(entry, filed.store_timestamp, hashes)
             if complaint is not None:
                 self._entry_damage(entry, complaint)
             missing.discard(entry.key_hash)
             self._head = next(self._entries, None)
         if missing:
-            self._note_missing(len(missing), phys_offset)
+            self._note_missing(len(missing), filed.phys_offset)
 
     def _pass(self, phys_offset: int | None) -> None:
         """Entries before this offset lead to no record with keys; that is right for deleted log files only."""

@@ -16,6 +16,7 @@ from mqctl.store.indexfile import ENTRY, FIRST_ENTRY, HEADER, NAME_DIGITS, SLOT,
 from mqctl.store.keyhash import key_hashes
 from mqctl.store.offline.datafiles import DataFile, reading
 from mqctl.store.offline.folder import StoreFolder
+from mqctl.store.properties import TAGS, get_property
 from mqctl.store.record import RecordError
 
 ENTRIES_PER_READ: Final = 32768
@@ -71,6 +72,12 @@ def index_files(store: StoreFolder) -> list[DataFile]:
         return [DataFile(0, path.stat().st_size, path.stat().st_blocks * 512, path) for path in paths if path.is_file()]
 
 
+def tag_keys(properties: str) -> list[str]:
+    """Under what 5.5 brokers also file a message that has a tag."""
+    tags = get_property(properties, TAGS)
+    return [f"T#{tags}"] if tags else []
+
+
 def header_of(file: DataFile) -> Header:
     data = file.read(0, HEADER.size)
     header = Header(*HEADER.unpack(data)) if len(data) == HEADER.size else Header()
@@ -96,7 +103,7 @@ def _geometry(store: StoreFolder, file: DataFile) -> Geometry | None:
         found = store.record_at(header_of(file).begin_phys_offset)
     except RecordError:
         return None
-    keys = indexed_keys(found.properties)
+    keys = indexed_keys(found.properties) + tag_keys(found.properties)
     for key_hash in key_hashes([found.topic] * len(keys), keys).tolist():
         at = _find(file.path, _HASH_AND_OFFSET.pack(key_hash, found.phys_offset))
         slots, odd = divmod(at - HEADER.size - ENTRY.size, SLOT.size)

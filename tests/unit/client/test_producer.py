@@ -10,7 +10,16 @@ import pytest
 
 from mqctl import testing
 from mqctl.client import Message, Producer, SendStatus
-from mqctl.errors import ConnectionFailed, MqError, NoBroker, NotFound, RequestTimeout, ResponseError, RetriableResponse
+from mqctl.errors import (
+    ConfigError,
+    ConnectionFailed,
+    MqError,
+    NoBroker,
+    NotFound,
+    RequestTimeout,
+    ResponseError,
+    RetriableResponse,
+)
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from tests.aio import in_loop
@@ -218,3 +227,12 @@ async def test_the_route_is_asked_again_when_the_broker_moved() -> None:
             await producer.send(Message("t", b"1"))
         assert moved.bodies == [b"1"]
         await moved.stop()
+
+
+@pytest.mark.parametrize(
+    ("group", "options"),
+    [("", {}), ("no blanks", {}), ("g", {"timeout": 0}), ("g", {"retries": -1}), ("g", {"max_in_flight": 0})],
+)
+def test_settings_that_cannot_work(group: str, options: dict[str, int]) -> None:
+    with pytest.raises(ConfigError):
+        Producer(group, "127.0.0.1:1", **options)  # type: ignore[arg-type]

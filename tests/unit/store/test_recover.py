@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -380,6 +381,68 @@ def test_another_file_size_is_refused(tmp_path: Path, sizes: dict[str, int]) -> 
     with pytest.raises(StoreError, match="where the configuration says"):
         new_store(tmp_path, **sizes)
     assert {name: (tmp_path / name).read_bytes() for name in files_below(tmp_path)} == before
+
+
+def lose_a_log_file(root: Path) -> Path:
+    log_file(root, FILE).unlink()
+    return log_file(root, FILE)
+
+
+def add_a_log_file_between_two(root: Path) -> Path:
+    log_file(root, 3 * FILE + 24).write_bytes(bytes(FILE))
+    return log_file(root, 3 * FILE + 24)
+
+
+def make_the_log_a_file(root: Path) -> Path:
+    shutil.rmtree(root / "commitlog")
+    (root / "commitlog").write_bytes(b"what?")
+    return root / "commitlog"
+
+
+def make_the_index_a_file(root: Path) -> Path:
+    shutil.rmtree(root / "index")
+    (root / "index").write_bytes(b"what?")
+    return root / "index"
+
+
+def add_a_link_to_nowhere(root: Path) -> Path:
+    log_file(root, 3 * FILE).symlink_to(root / "nowhere")
+    return log_file(root, 3 * FILE)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lose_a_log_file,
+        add_a_log_file_between_two,
+        make_the_log_a_file,
+        make_the_index_a_file,
+        add_a_link_to_nowhere,
+    ],
+)
+def test_a_folder_that_cannot_be_a_store_is_left_as_it_is(
+    tmp_path: Path, spoil: Callable[[Path], Path], clean: bool
+) -> None:
+    with opened(tmp_path) as store:
+        put_all(store, numbered(25))
+    if not clean:
+        (tmp_path / "abort").touch()
+    culprit = spoil(tmp_path)
+    before = {name: (tmp_path / name).read_bytes() for name in files_below(tmp_path)}
+    descriptors = open_descriptors()
+    with pytest.raises(StoreError) as refusal:
+        new_store(tmp_path)
+    assert str(culprit) in refusal.value.message
+    assert refusal.value.hint
+    assert open_descriptors() == descriptors
+    assert {name: (tmp_path / name).read_bytes() for name in files_below(tmp_path)} == before
+
+
+def test_a_store_where_a_file_is(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"what?")
+    with pytest.raises(StoreError, match=str(tmp_path / "store")):
+        new_store(tmp_path / "store")
 
 
 def test_no_log_at_all_means_no_queues(tmp_path: Path) -> None:

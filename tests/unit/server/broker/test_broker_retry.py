@@ -292,3 +292,13 @@ async def test_a_copy_makes_the_retry_topic_as_the_group_wants_it(tmp_path: Path
         assert topic is not None
         assert (topic.read_queue_nums, topic.write_queue_nums) == (2, 2)
         assert (await client.send(topic="%RETRY%" + "g" * 121)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("claimed", "topic", "then"), [(2**31 - 1, "%DLQ%g", 2**31 - 1), (-(2**31), "%RETRY%g", 1 - 2**31)]
+)
+@in_loop
+async def test_a_number_of_tries_that_cannot_be(tmp_path: Path, claimed: int, topic: str, then: int) -> None:
+    async with serving(tmp_path) as (_, client):
+        assert (await send_back(client, await original(client, j=claimed))).code == 0
+        assert (await delivered(client, topic)).reconsume_times == then

@@ -198,13 +198,14 @@ async def test_a_batch(tmp_path: Path) -> None:
         assert [queue.entry(n)[2] for n in (1, 2, 3)] == [java_hash(f"Tag{n}") for n in range(3)]  # type: ignore[index]
 
 
+@pytest.mark.parametrize("name", ["UNIQ_KEY", "KEYS"])
 @in_loop
-async def test_the_unique_key_of_a_batch_is_not_its_messages(tmp_path: Path) -> None:
-    """5.5 clients put one into the properties of the batch itself."""
-    messages = [Message("t", b"1", properties={"UNIQ_KEY": "K1"}), Message("t", b"2", properties={"UNIQ_KEY": "K2"})]
+async def test_the_keys_of_a_batch_are_not_its_messages(tmp_path: Path, name: str) -> None:
+    """5.5 clients put them into the properties of the batch itself."""
+    messages = [Message("t", b"1", properties={name: "K1"}), Message("t", b"2", properties={name: "K2"})]
     async with serving(tmp_path) as (_, client):
-        assert (await client.send_batch(messages, properties={"UNIQ_KEY": "BATCH"})).code == 0
-        assert [each.properties["UNIQ_KEY"] for each in (await client.pull()).messages] == ["K1", "K2"]
+        assert (await client.send_batch(messages, properties={name: "BATCH"})).code == 0
+        assert [each.properties[name] for each in (await client.pull()).messages] == ["K1", "K2"]
 
 
 @in_loop
