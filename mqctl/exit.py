@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     PARTIAL = 5  # some targets did it, some did not
     NO_PERMISSION = 6
     TOO_OLD = 7  # the server does not know this request
+    ALERT = 8  # all was found out, and is worse than the command line allows
 
 
 # By response code. 208 is what RocketMQ's own tools call an empty result of a query.

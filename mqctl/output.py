@@ -25,6 +25,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 class Format(StrEnum):
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
     CSV = "csv"
@@ -32,11 +33,13 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`name` is for programs, `heading` and `show` are for tables, where width is dear."""
+    """`name` is for programs, `heading` and `show` are for tables, where width is dear. One that is `wide` is in
+    tables only when they may be wide."""
 
     name: str
     heading: str = ""
     show: Callable[[Any], str] | None = None
+    wide: bool = False
 
     @property
     def title(self) -> str:
@@ -80,7 +83,11 @@ class Output:
             self._write(_yaml([dict(row) for row in rows]))
         elif self._format is Format.CSV:
             self._write(_csv([[column.name for column in columns], *(_csv_cells(columns, row) for row in rows)]))
-        elif self._env.on_terminal:
+        else:
+            self._table([column for column in columns if not column.wide or self._format is Format.WIDE], rows)
+
+    def _table(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        if self._env.on_terminal:
             _rich_table(self._env, columns, rows)
         else:
             self._write(_plain_table(columns, rows))

@@ -37,3 +37,15 @@ def time_text(timestamp_ms: int) -> str:
     if timestamp_ms <= 0:
         return "-"
     return datetime.fromtimestamp(timestamp_ms / 1000).isoformat(" ", "milliseconds")
+
+
+def duration_text(duration_ms: int) -> str:
+    """Two units at most: `850 ms`, `12 s`, `3 m 20 s`, `2 d 4 h`."""
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    minutes, seconds = divmod(duration_ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (seconds, "s")]
+    first = next(index for index, (count, _) in enumerate(parts) if count)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)

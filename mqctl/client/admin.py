@@ -54,6 +54,10 @@ class Admin:
 
     # -- name servers -------------------------------------------------------------------------------
 
+    @property
+    def name_server_addresses(self) -> list[str]:
+        return self._name_servers.addresses
+
     async def topic_route(self, topic: str) -> TopicRouteData:
         """Raises NotFound when no broker has the topic."""
         return await self._name_servers.topic_route(topic)
@@ -67,17 +71,17 @@ class Admin:
             command = Command(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         else:
             command = Command(RequestCode.GET_TOPICS_BY_CLUSTER, ext={"cluster": cluster})
-        return sorted(self._decode(TopicList, await self.ask(command)).topic_list)
+        return sorted(self.decode(TopicList, await self.ask(command)).topic_list)
 
     async def system_topics(self) -> set[str]:
         """The topics that servers made for themselves, as name server and brokers know them."""
         answer = await self.ask(Command(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS))
-        known = self._decode(TopicList, answer)
+        known = self.decode(TopicList, answer)
         topics = set(known.topic_list)
         if known.broker_addr:
             # Brokers of one release agree about theirs; the name server says which one to ask.
             command = Command(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-            topics.update(self._decode(TopicList, await self.call(known.broker_addr, command)).topic_list)
+            topics.update(self.decode(TopicList, await self.call(known.broker_addr, command)).topic_list)
         return topics
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
@@ -108,7 +112,7 @@ class Admin:
     async def topic_config(self, address: str, topic: str) -> TopicConfig | None:
         """The topic as this broker has it, None if it has not. 4.9.7 can only be asked for all topics."""
         answer = await self.call(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG))
-        return self._decode(TopicConfigTable, answer).topic_config_table.get(topic)
+        return self.decode(TopicConfigTable, answer).topic_config_table.get(topic)
 
     async def create_topic(self, address: str, config: TopicConfig) -> None:
         """Creates the topic on this broker or gives it this configuration, the whole of it."""
@@ -126,11 +130,11 @@ class Admin:
 
     async def topic_stats(self, address: str, topic: str) -> TopicStatsTable:
         command = Command(RequestCode.GET_TOPIC_STATS_INFO, ext={"topic": topic})
-        return self._decode(TopicStatsTable, await self.call(address, command))
+        return self.decode(TopicStatsTable, await self.call(address, command))
 
     async def runtime_info(self, address: str) -> dict[str, str]:
         answer = await self.call(address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
-        return self._decode(KVTable, answer).table
+        return self.decode(KVTable, answer).table
 
     async def request(self, address: str, command: Command, timeout: float | None = None) -> Command:
         """A broker's answer, whatever its code."""
@@ -146,7 +150,8 @@ class Admin:
             raise ResponseError(answer.code, answer.remark, address)
         return answer
 
-    def _decode(self, kind: type[B], answer: Command) -> B:
+    def decode(self, kind: type[B], answer: Command) -> B:
+        """An answer's body. Raises MqError for one that cannot be read."""
         try:
             return bodies.decode(kind, answer.body)
         except bodies.BodyError as error:

@@ -5,32 +5,42 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
 from mqctl.client.listening import Listener, NotStarted, RetryLater, workers
+from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
 from mqctl.remoting.message import ReceivedMessage
+from mqctl.store.properties import CONSUME_START_TIME
 
 log = logging.getLogger(__name__)
 
 # When no broker takes a message back, the listener gets it again after this time.
 LOCAL_RETRY_SECONDS: Final = 5.0
+STUCK_LEVEL: Final = 3
 
 
 class Concurrently:
     """Loop only."""
 
     def __init__(
-        self, engine: Engine, group: str, listener: Listener, concurrency: int, send_back: SendBack | None
+        self,
+        engine: Engine,
+        group: str,
+        listener: Listener,
+        concurrency: int,
+        send_back: SendBack | None,
+        meter: Meter,
     ) -> None:
         """Without `send_back` a message that fails is dropped, as in broadcasting."""
         self._engine = engine
         self._group = group
         self._send_back = send_back
+        self._meter = meter
         self._workers = workers(listener, concurrency, self._finished)
 
     def arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
@@ -52,7 +62,7 @@ class Concurrently:
     def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
         if held.dropped or isinstance(error, NotStarted):
             return
-        held.last_consume_ms = time.time_ns() // 1_000_000
+        self._meter.consumed(held, message, failed=error is not None)
         if error is None:
             held.finish(message)
         elif self._send_back is None:
@@ -66,6 +76,18 @@ class Concurrently:
     def _complain(self, message: ReceivedMessage, error: BaseException) -> None:
         if not isinstance(error, RetryLater):
             log.warning("%s: message %s failed, it comes again", self._group, message.msg_id, exc_info=error)
+
+    async def give_back_stuck(self, queues: Iterable[HeldQueue], seconds: float) -> None:
+        """A listener that has had a message for so long may never come back; the message goes to the broker, so that
+        the queue's position can move on. What the listener makes of it counts no more."""
+        if self._send_back is None:
+            return
+        oldest_ms = time.time_ns() // 1_000_000 - int(seconds * 1000)
+        for held in queues:
+            message = held.first
+            if message is not None and int(message.properties.get(CONSUME_START_TIME, oldest_ms)) < oldest_ms:
+                log.warning("%s: message %s is at work for over %g s", self._group, message.msg_id, seconds)
+                self._engine.spawn(self._return(self._send_back, held, message, STUCK_LEVEL))
 
     async def _return(self, send_back: SendBack, held: HeldQueue, message: ReceivedMessage, level: int) -> None:
         """The position stays before the message until a broker has it: killed now, we get it again."""

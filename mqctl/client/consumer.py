@@ -18,6 +18,7 @@ from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue, Limits
 from mqctl.client.identity import check_group
 from mqctl.client.membership import Membership
+from mqctl.client.metering import SAMPLE_SECONDS, Meter
 from mqctl.client.namesrv import default_name_servers
 from mqctl.client.offsets import (
     BrokerOffsets,
@@ -81,6 +82,7 @@ class GroupConsumer:
         self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self.started_ms = 0
+        self.meter = Meter()
         if broadcast and instance is None:
             instance = "DEFAULT"  # positions lie in a folder of this name and must be found after a restart
         client_id = f"{local_ip()}@{instance}" if instance else None
@@ -129,11 +131,14 @@ class GroupConsumer:
         self._tasks = [
             self._engine.spawn(self._membership.run()),
             self._engine.every(COMMIT_SECONDS, self._save_positions),
+            self._engine.every(SAMPLE_SECONDS, self.meter.sample),
         ]
 
     async def close(self) -> None:
         """What is consumed is committed, what is locked is unlocked, and the group learns at once that we are gone.
-        Closing twice is harmless."""
+        Closing twice, or what was not started, is harmless."""
+        if not self.started_ms:
+            return
         ending = (*self._tasks, *self._pulling.values())
         for task in ending:
             task.cancel()
@@ -196,16 +201,19 @@ class GroupConsumer:
             log.info("%s: has %d queues of %s", self.group, len(queues), topic)
         return all(taken)
 
-    async def _take(self, queue: MessageQueue) -> bool:
+    async def _take(self, queue: MessageQueue, offset: int | None = None) -> bool:
+        """Begins at `offset`, or where the group is."""
         held = HeldQueue(queue, 0, self._limits)
         if queue in self._leaving or not await self._may_take(held):
             return False
         try:
-            held.next_offset = await first_offset(self._reader, self._offsets, queue, self._start)
+            if offset is None:
+                offset = await first_offset(self._reader, self._offsets, queue, self._start)
         except MqError as error:
             log.warning("%s: where to begin in %s is not known: %s", self.group, queue, error.message)
             await self._released(held)
             return False
+        held.next_offset = offset
         self._held[queue] = held
         self._pull_from(held)
         return True
@@ -224,16 +232,19 @@ class GroupConsumer:
         await self._released(held)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at this offset; what was pulled before and is not consumed is forgotten. Raises NotFound for a queue
-        that is not ours."""
+        """Goes on at this offset, which is the group's position from now on; what was pulled before and is not consumed
+        is forgotten. Raises NotFound for a queue that is not ours."""
+        # What the listener has still of the queue counts no more, so it is given up and taken anew.
+        await self._give_up(self._known(queue))
+        await self._offsets.save({queue: offset})
+        if not await self._take(queue, offset):
+            self._membership.wake()
+
+    def _known(self, queue: MessageQueue) -> HeldQueue:
         held = self._held.get(queue)
         if held is None:
             raise NotFound(f"{queue} is not assigned to this consumer")
-        # What the listener has still of the old queue counts no more, so the queue is a new one.
-        await self._give_up(held)
-        await self._offsets.save({queue: offset})
-        if not await self._take(queue):
-            self._membership.wake()
+        return held
 
     # -- one queue --------------------------------------------------------------------------------------
 
@@ -269,6 +280,7 @@ class GroupConsumer:
             restore_topic(message, self.group)
         held.put(pulled.messages, pulled.next_offset)
         if pulled.messages:
+            self.meter.pulled(held.queue.topic, len(pulled.messages), time.time_ns() // 1_000_000 - held.last_pull_ms)
             self._arrived(held, pulled.messages)
 
     async def _pause(self, error: MqError) -> None:

@@ -77,7 +77,7 @@ class Delivery:
         """Returns when the message is on its way; whether it arrives is not known."""
         chooser = await self._chooser(outgoing.topic, timeout)
         target = queue or self._choose(chooser, outgoing, None)
-        await self._engine.oneway(self._address(target), self._encoder.request(outgoing, target))
+        await self._engine.oneway(self._address(target), self._encoder.request(outgoing, target), timeout)
 
     # -- one attempt ------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class Delivery:
                 raise refusal(answer.code, answer.remark, address)
         except MqError as error:
             self._note(queue.broker_name, began, failed=True)
-            if isinstance(error, ConnectionFailed):
+            if isinstance(error, (ConnectionFailed, NoBroker)):
                 self._engine.spawn(self._look_again(outgoing.topic))
             raise
         self._note(queue.broker_name, began, failed=False)
@@ -149,6 +149,8 @@ class Delivery:
     async def _find_queues(self, topic: str) -> list[MessageQueue]:
         try:
             queues = writable_queues(await self._engine.routes.find(topic), topic)
+            if not queues:  # what was known may be old
+                queues = writable_queues(await self._engine.routes.refresh(topic), topic)
         except NotFound as missing:
             queues = await self._queues_of_new(topic, missing)
         if not queues:

@@ -190,7 +190,7 @@ class Engine:
         """A broker's answer, whatever its code."""
         connection = self._pool.standing(address)
         if connection is None or connection.attachment is not _INTRODUCED:
-            connection = await self.connect(address)
+            connection, timeout = await self._connect_within(address, timeout)
         last_heard = connection.last_heard
         try:
             return await connection.request(command, timeout)
@@ -208,12 +208,27 @@ class Engine:
             raise ResponseError(answer.code, answer.remark, address)
         return answer
 
-    async def oneway(self, address: str, command: Command) -> None:
-        """Returns when the command is on its way, and the broker takes what was sent before. Raises
-        ConnectionFailed."""
-        connection = await self.connect(address)
-        connection.oneway(command)
-        await connection.drain()
+    async def oneway(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> None:
+        """Returns when the command is on its way and the broker keeps up with reading. Raises ConnectionFailed, or
+        RequestTimeout when it does not."""
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await self.connect(address)
+                connection.oneway(command)
+                await connection.drain()
+        except TimeoutError:
+            raise RequestTimeout(f"{address} took nothing within {timeout:g} s") from None
+
+    async def _connect_within(self, address: str, timeout: float) -> tuple[Connection, float]:
+        """A connection, and how much of the time is left."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await self.connect(address)
+        except TimeoutError:
+            raise ConnectionFailed(f"no connection to {address} within {timeout:g} s") from None
+        return connection, max(0.0, deadline - loop.time())
 
     async def _connection(self, address: str) -> Connection:
         if self._closed:

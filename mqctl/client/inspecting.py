@@ -19,7 +19,6 @@ from mqctl.remoting.bodies import GetConsumerStatusBody, ResetOffsetBody
 from mqctl.remoting.bodies_consumer import (
     ConsumeDirectlyResult,
     ConsumerRunningInfo,
-    ConsumeStatus,
     ProcessQueueInfo,
 )
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -86,7 +85,7 @@ class Inspecting:
             },
             subscription_set=consumer.subscription_data(),
             mq_table=queues,
-            status_table={data.topic: ConsumeStatus() for data in consumer.subscription_data()},
+            status_table={data.topic: consumer.meter.status(data.topic) for data in consumer.subscription_data()},
             jstack=_stacks() if header.jstack_enable else None,
         )
         return request.reply(body=bodies.encode(info))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from mqctl.client.calling import is_coroutine_function
 from mqctl.client.held import HeldQueue
 from mqctl.remoting.message import ReceivedMessage
+from mqctl.store.properties import CONSUME_START_TIME
 
 CONCURRENCY: Final = 20  # Java's consumeThreadMax
 
@@ -71,31 +73,34 @@ class TaskWorkers:
     def submit(self, held: HeldQueue, message: ReceivedMessage) -> None:
         self._waiting.append((held, message))
         if len(self._tasks) < self._concurrency:
-            task = asyncio.get_running_loop().create_task(self._work())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.add(asyncio.get_running_loop().create_task(self._work()))
 
     async def stop(self, seconds: float) -> None:
         self._waiting.clear()
         if self._tasks:
-            _, running = await asyncio.wait(self._tasks, timeout=seconds)
+            _, running = await asyncio.wait(tuple(self._tasks), timeout=seconds)
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _work(self) -> None:
-        turn = TURN
-        while self._waiting:
-            held, message = self._waiting.popleft()
-            self._finished(held, message, await self._call(held, message))
-            turn -= 1
-            if not turn:
-                turn = TURN
-                await asyncio.sleep(0)
+        try:
+            turn = TURN
+            while self._waiting:
+                held, message = self._waiting.popleft()
+                self._finished(held, message, await self._call(held, message))
+                turn -= 1
+                if not turn:
+                    turn = TURN
+                    await asyncio.sleep(0)
+        finally:
+            # Here and not in a callback of the task: what is submitted from now on needs another one.
+            self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _call(self, held: HeldQueue, message: ReceivedMessage) -> Exception | None:
         if held.dropped:
             return NotStarted()
+        message.properties[CONSUME_START_TIME] = str(time.time_ns() // 1_000_000)
         try:
             await self._listener(message)
         except Exception as error:
@@ -149,6 +154,7 @@ class ThreadWorkers:
     def _call(self, held: HeldQueue, message: ReceivedMessage) -> BaseException | None:
         if held.dropped:
             return NotStarted()
+        message.properties[CONSUME_START_TIME] = str(time.time_ns() // 1_000_000)
         try:
             self._listener(message)
         except BaseException as error:  # a SystemExit in a listener is its failure, not this thread's end

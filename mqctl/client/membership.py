@@ -87,7 +87,11 @@ class Membership:
         if self._engine.client_id not in clients:
             await self._engine.heartbeat()
             clients = await self._members(route)
-        return await self._assign(topic, set(self._strategy(self._engine.client_id, queues, sorted(clients))))
+        try:
+            mine = self._strategy(self._engine.client_id, queues, sorted(clients))
+        except Exception as error:  # it may be the user's own
+            raise MqError(f"the strategy failed: {type(error).__name__}: {error}") from error
+        return await self._assign(topic, set(mine))
 
     async def _members(self, route: TopicRouteData) -> list[str]:
         """Any broker of the topic knows them all, since members send heartbeats to each."""

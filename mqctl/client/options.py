@@ -43,6 +43,7 @@ class PushOptions(ConsumerOptions, total=False):
     orderly: bool
     concurrency: int
     max_reconsume_times: int | None
+    consume_timeout: float
     finish_seconds: float
 
 

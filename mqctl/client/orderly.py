@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Final
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
 from mqctl.client.listening import Listener, NotStarted, RetryLater, workers
+from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
 from mqctl.remoting import bodies
@@ -53,6 +53,7 @@ class Orderly:
         concurrency: int,
         send_back: SendBack | None,
         max_reconsume_times: int | None,
+        meter: Meter,
     ) -> None:
         """Without `send_back` every consumer has all queues for itself, and nothing is locked: broadcasting.
         Without `max_reconsume_times` a message is tried until it succeeds."""
@@ -60,6 +61,7 @@ class Orderly:
         self._group = group
         self._send_back = send_back
         self._max_reconsume_times = max_reconsume_times
+        self._meter = meter
         self._workers = workers(listener, concurrency, self._finished)
         self._turns: dict[HeldQueue, _Turn] = {}
         self._loop = asyncio.get_running_loop()
@@ -106,10 +108,12 @@ class Orderly:
         self._workers.submit(held, message)
 
     def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
-        held.last_consume_ms = time.time_ns() // 1_000_000
+        if isinstance(error, NotStarted):
+            self._turn_over(held)
+            return
+        self._meter.consumed(held, message, failed=error is not None)
         if error is None:
             held.finish(message)
-        if error is None or isinstance(error, NotStarted):
             self._turn_over(held)
             self._go_on(held)
         else:

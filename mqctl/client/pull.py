@@ -23,7 +23,7 @@ from mqctl.client.membership import readable_queues
 from mqctl.client.offsets import ConsumeFrom, Start
 from mqctl.client.rebalance import Strategy, averagely
 from mqctl.client.subscriptions import Filter, subscription, subscriptions
-from mqctl.errors import ConfigError, NotFound
+from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.message import ReceivedMessage
 
@@ -142,11 +142,21 @@ class PullConsumer(GroupConsumer):
     def pause(self, *queues: MessageQueue) -> None:
         """Nothing more is pulled from these; what is there already is still handed out."""
         for queue in queues:
-            self._known(queue).paused = True
+            held = self._known(queue)
+            held.paused = True
+            self._pulling[queue].cancel()  # the broker may be holding a pull
+            self._pull_from(held)
 
     def resume(self, *queues: MessageQueue) -> None:
         for queue in queues:
             self._known(queue).resume()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """The next poll goes on at this offset. The group's position stays until something was consumed there."""
+        held = self._known(queue)
+        await self._give_up(held)
+        await self._take(queue, offset)
+        self._known(queue).paused = held.paused
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         await self.seek(queue, await self._reader.min_offset(queue))
@@ -161,12 +171,6 @@ class PullConsumer(GroupConsumer):
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's position; None when it has none."""
         return await self._offsets.load(queue)
-
-    def _known(self, queue: MessageQueue) -> HeldQueue:
-        held = self._held.get(queue)
-        if held is None:
-            raise NotFound(f"{queue} is not assigned to this consumer")
-        return held
 
     # -- from the background ----------------------------------------------------------------------------
 

@@ -27,6 +27,8 @@ from mqctl.client.subscriptions import Filter, retry_topic, subscription, subscr
 from mqctl.remoting.message import ReceivedMessage
 
 FINISH_SECONDS: Final = 10.0
+CONSUME_TIMEOUT_S: Final = 15 * 60.0
+STUCK_CHECK_SECONDS: Final = 60.0
 
 
 class PushConsumer(GroupConsumer):
@@ -59,14 +61,17 @@ class PushConsumer(GroupConsumer):
         pull_batch: int = PULL_BATCH,
         instance: str | None = None,
         offsets_dir: Path | None = None,
+        consume_timeout: float = CONSUME_TIMEOUT_S,
         finish_seconds: float = FINISH_SECONDS,
     ) -> None:
         """`namesrv`: as with `Producer`. `listener`: a coroutine function, or a plain one, which runs in a thread;
         so many at a time as `concurrency` says. `subscribe`: a topic, or topics and their filters: tags, as `a || b`,
         or `Sql`. `start`: where the group begins in queues that it never consumed from. `broadcast`: every consumer
         gets every message and keeps its positions in a file below `offsets_dir` (`~/.rocketmq_offsets`). `instance`
-        names this consumer, for broadcasting over restarts. `finish_seconds`: how long `close` waits for listeners
-        that are at work; their messages come again if it is too short. Raises ConfigError."""
+        names this consumer, for broadcasting over restarts. `consume_timeout`: a message that a concurrent listener
+        has had for so many seconds is delivered again, whatever becomes of the listener. `finish_seconds`: how long
+        `close` waits for listeners that are at work; their messages come again if it is too short. Raises
+        ConfigError."""
         wanted = subscriptions(subscribe)
         if not broadcast:
             wanted[retry_topic(group)] = subscription(retry_topic(group))
@@ -86,12 +91,15 @@ class PushConsumer(GroupConsumer):
         self.orderly = orderly
         self.concurrency = concurrency
         self._max_reconsume_times = max_reconsume_times
+        self._consume_timeout = consume_timeout
         self._finish_seconds = finish_seconds
 
     async def start(self) -> None:
         self._delivery = self._new_delivery()
         self._inspecting = Inspecting(self, self._engine)
         await super().start()
+        if isinstance(self._delivery, Concurrently):
+            self._engine.every(min(self._consume_timeout, STUCK_CHECK_SECONDS), self._give_back_stuck)
 
     def _new_delivery(self) -> Concurrently | Orderly:
         limit = self._max_reconsume_times
@@ -101,8 +109,12 @@ class PushConsumer(GroupConsumer):
             else SendBack(self._engine, self.group, MAX_RECONSUME_TIMES if limit is None else limit)
         )
         if self.orderly:
-            return Orderly(self._engine, self.group, self.listener, self.concurrency, send_back, limit)
-        return Concurrently(self._engine, self.group, self.listener, self.concurrency, send_back)
+            return Orderly(self._engine, self.group, self.listener, self.concurrency, send_back, limit, self.meter)
+        return Concurrently(self._engine, self.group, self.listener, self.concurrency, send_back, self.meter)
+
+    async def _give_back_stuck(self) -> None:
+        if isinstance(self._delivery, Concurrently):
+            await self._delivery.give_back_stuck(self.held_queues(), self._consume_timeout)
 
     def _arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
         self._delivery.arrived(held, messages)

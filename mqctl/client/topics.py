@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,8 @@ import msgspec
 from mqctl.client.admin import Admin
 from mqctl.errors import MqError
 from mqctl.remoting.bodies import TopicConfig
+from mqctl.remoting.codes import RequestCode
+from mqctl.remoting.command import Command
 
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
@@ -115,3 +118,14 @@ async def user_topics(admin: Admin, topics: list[str]) -> list[str]:
     system = await admin.system_topics()
     made_by_servers = (RETRY_PREFIX, DLQ_PREFIX, _SYSTEM_PREFIX)
     return [topic for topic in topics if topic not in system and not topic.startswith(made_by_servers)]
+
+
+# -- deleting -------------------------------------------------------------------------------------------
+
+
+async def delete_topic(admin: Admin, topic: str, brokers: Iterable[str]) -> None:
+    """First where the messages are, then where the route is: otherwise the brokers would register it anew."""
+    for address in brokers:
+        await admin.call(address, Command(RequestCode.DELETE_TOPIC_IN_BROKER, ext={"topic": topic}))
+    for address in admin.name_server_addresses:
+        await admin.call(address, Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext={"topic": topic}))

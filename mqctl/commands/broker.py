@@ -53,7 +53,7 @@ def broker(
     if print_only:
         print_config(session, config)
         return
-    _run(session, config, log_file, log_level)
+    _run(session, config, config_file, log_file, log_level)
 
 
 def read_config(session: Session, file: Path | None) -> BrokerConfig:
@@ -67,10 +67,12 @@ def read_config(session: Session, file: Path | None) -> BrokerConfig:
     return bind_config(session, BrokerConfig, properties, file)
 
 
-def _run(session: Session, config: BrokerConfig, log_file: Path | None, level: Level) -> None:
+def _run(
+    session: Session, config: BrokerConfig, config_file: Path | None, log_file: Path | None, level: Level
+) -> None:
     from mqctl.server.broker.app import Broker
 
-    serve(session, lambda: [Broker(config)], lambda: describe(config), log_file, level)
+    serve(session, lambda: [Broker(config, config_file=config_file)], lambda: describe(config), log_file, level)
 
 
 def describe(config: BrokerConfig) -> str:

@@ -36,12 +36,18 @@ class Session:
 
     env: Environment = field(default_factory=Environment)
     namesrv: str | None = None
+    context: str | None = None
     output: Format | None = None
     timeout: float = DEFAULT_TIMEOUT_S
 
     @property
     def name_servers(self) -> str:
-        return self.namesrv or self.env.variables.get("NAMESRV_ADDR") or DEFAULT_NAMESRV
+        """See mqctl.contexts for where they may come from."""
+        if self.namesrv is not None:
+            return self.namesrv
+        from mqctl.contexts import name_servers
+
+        return name_servers(self.env.variables, self.context) or DEFAULT_NAMESRV
 
     def print_rows(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         Output(self.env, self.output).rows(columns, rows)
@@ -78,6 +84,11 @@ def _take_namesrv(ctx: typer.Context, value: str | None) -> None:
         session_of(ctx).namesrv = value
 
 
+def _take_context(ctx: typer.Context, value: str | None) -> None:
+    if value is not None:
+        session_of(ctx).context = value
+
+
 def _take_output(ctx: typer.Context, value: Format | None) -> None:
     if value is not None:
         session_of(ctx).output = value
@@ -96,7 +107,26 @@ NamesrvOption = Annotated[
         metavar="ADDR[;ADDR]",
         callback=_take_namesrv,
         expose_value=False,
-        help=f"Name servers. Without it: the variable NAMESRV_ADDR, then {DEFAULT_NAMESRV}.",
+        help=f"Name servers. Without it: the variable NAMESRV_ADDR, the current context, {DEFAULT_NAMESRV}.",
+    ),
+]
+
+
+def complete_contexts(ctx: typer.Context, incomplete: str) -> list[str]:
+    from mqctl.contexts import load
+
+    return [name for name in load(session_of(ctx).env.variables).name_servers if name.startswith(incomplete)]
+
+
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        callback=_take_context,
+        expose_value=False,
+        autocompletion=complete_contexts,
+        help="The cluster of this name (see `mqctl context`); also the variable MQCTL_CONTEXT.",
     ),
 ]
 OutputOption = Annotated[
@@ -116,7 +146,12 @@ TimeoutOption = Annotated[
 ]
 
 
-def _everywhere(namesrv: NamesrvOption = None, output: OutputOption = None, timeout: TimeoutOption = None) -> None:
+def _everywhere(
+    namesrv: NamesrvOption = None,
+    context: ContextOption = None,
+    output: OutputOption = None,
+    timeout: TimeoutOption = None,
+) -> None:
     """Never called: its signature declares the options."""
 
 

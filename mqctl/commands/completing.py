@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from mqctl.commands.common import Session, session_of
+
+if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
 
 # Whoever pressed TAB waits, and sees nothing of an error.
 TIMEOUT_S: Final = 1.0
@@ -14,10 +18,22 @@ TIMEOUT_S: Final = 1.0
 
 def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
     """Topics that begin like this; none when no name server answers in time."""
-    return [topic for topic in _topics(session_of(ctx)) if topic.startswith(incomplete)]
+    return _names(session_of(ctx), lambda admin: admin.topic_list(), incomplete)
 
 
-def _topics(session: Session) -> list[str]:
+def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Consumer groups that begin like this, likewise."""
+
+    async def groups(admin: Admin) -> list[str]:
+        from mqctl.client.consumers import known_groups
+        from mqctl.client.everywhere import brokers_of
+
+        return list((await known_groups(admin, brokers_of(await admin.cluster_info(), None))).brokers)
+
+    return _names(session_of(ctx), groups, incomplete)
+
+
+def _names(session: Session, find: Callable[[Admin], Awaitable[list[str]]], incomplete: str) -> list[str]:
     import asyncio
 
     from mqctl.client.admin import Admin
@@ -25,9 +41,9 @@ def _topics(session: Session) -> list[str]:
 
     async def ask() -> list[str]:
         async with asyncio.timeout(TIMEOUT_S), Admin(session.name_servers, timeout=TIMEOUT_S) as admin:
-            return await admin.topic_list()
+            return await find(admin)
 
     try:
-        return asyncio.run(ask())
+        return [name for name in asyncio.run(ask()) if name.startswith(incomplete)]
     except (MqError, TimeoutError):
         return []

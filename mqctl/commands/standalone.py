@@ -85,10 +85,9 @@ def _read_config(
     properties = read_properties(file)
     if store is None and "storePathRootDir" not in properties:
         store = DEFAULT_STORE
-    source = str(file) if file is not None else "the command line"
     both, warnings = configure(
         properties,
-        source,
+        file,
         store=None if store is None else store.absolute(),
         namesrv_port=namesrv_port,
         broker_port=broker_port,

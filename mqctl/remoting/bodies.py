@@ -320,6 +320,7 @@ class TopicOffset(Body, kw_only=True):
 
 class TopicStatsTable(TableBody):
     offset_table: dict[MessageQueue, TopicOffset] = {}
+    topic_put_tps: float | UnsetType = UNSET
 
 
 class OffsetWrapper(Body, kw_only=True):

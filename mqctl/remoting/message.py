@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from struct import Struct
+from struct import error as StructError
 from typing import Final, NamedTuple
 
 from mqctl.remoting import compression
@@ -125,16 +126,60 @@ class ReceivedMessage:
         )
 
 
+_USUAL_HEAD: Final = record.HEADS[0]
+_UINT16: Final = Struct(">H")
+_HOST_V6_BITS: Final = record.SYS_BORN_HOST_V6 | record.SYS_STORE_HOST_V6
+
+
 def decode_records(data: bytes | memoryview, *, check_crc: bool = False) -> list[ReceivedMessage]:
     """The messages of a body made of records back to back (pull, query, view). Raises RecordError."""
-    view = memoryview(data)
+    buffer = bytes(data)
     found = []
     at = 0
-    while at < len(view):
-        stored = record.parse(view, at, check_crc=check_crc)
-        found.append(ReceivedMessage.from_record(stored))
-        at += stored.size
+    while at < len(buffer):
+        message = None if check_crc else _usual_message(buffer, at)
+        if message is None:
+            message = ReceivedMessage.from_record(record.parse(buffer, at, check_crc=check_crc))
+        found.append(message)
+        at += message.size_bytes
     return found
+
+
+def _usual_message(buffer: bytes, position: int) -> ReceivedMessage | None:
+    """What `record.parse` finds there, in a third of the time; None where the record is unsound or unusual, and
+    `parse` has to say which. Consumers look at millions of them."""
+    try:
+        (size, magic, crc, queue_id, flag, queue_offset, phys_offset, sys_flag, born, born_host, store, store_host,
+         reconsume_times, prepared, body_length) = _USUAL_HEAD.unpack_from(buffer, position)  # fmt: skip
+        body_at = position + _USUAL_HEAD.size
+        body_end = body_at + body_length
+        topic_end = body_end + 1 + buffer[body_end]
+        properties_at = topic_end + _UINT16.size
+        end = properties_at + _UINT16.unpack_from(buffer, topic_end)[0]
+    except (StructError, IndexError):
+        return None
+    if magic != record.MAGIC_V1 or sys_flag & _HOST_V6_BITS or body_length < 0:
+        return None
+    if end != position + size or end > len(buffer):
+        return None
+    return ReceivedMessage(
+        buffer[body_end + 1 : topic_end].decode(errors="replace"),
+        buffer[body_at:body_end],
+        parse_properties(buffer[properties_at:end].decode(errors="replace")),
+        flag,
+        sys_flag,
+        queue_id,
+        queue_offset,
+        phys_offset,
+        size,
+        crc,
+        born,
+        record.unpack_host(born_host),
+        store,
+        record.unpack_host(store_host),
+        reconsume_times,
+        prepared,
+    )
 
 
 # -- the body of a batch ----------------------------------------------------------------------------

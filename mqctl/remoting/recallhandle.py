@@ -28,9 +28,10 @@ class RecallHandle(NamedTuple):
     def decode(cls, text: str) -> RecallHandle:
         """Raises ValueError."""
         try:
-            version, *parts = base64.b64decode(text, altchars=b"-_", validate=True).decode().split(" ", len(cls._fields))
+            decoded = base64.b64decode(text, altchars=b"-_", validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise ValueError("the recall handle is not one") from None
+        version, *parts = decoded.split(" ", len(cls._fields))
         if version != VERSION or len(parts) != len(cls._fields):
             raise ValueError("the recall handle is not one of this version")
         if not all(part.isprintable() for part in parts):

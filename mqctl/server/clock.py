@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 # The system's clock may be set while somebody waits for a moment of it: they look again at least this often.
@@ -24,9 +24,9 @@ class Clock:
     mind: `sleep` waits for as long as it says.
     """
 
-    def time(self) -> float:
-        """Seconds since 1970, in the place of `time.time`."""
-        return time.time()
+    def __init__(self) -> None:
+        # Seconds since 1970. The function itself and not a method that calls it: every message asks once.
+        self.time: Callable[[], float] = time.time
 
     def now_ms(self) -> int:
         return int(self.time() * 1000)
@@ -54,6 +54,8 @@ class MovableClock(Clock):
     passed then, or sleeps for less than the move, wakes at once."""
 
     def __init__(self) -> None:
+        super().__init__()
+        self.time = lambda: time.time() + self._ahead
         self._ahead = 0.0
         self._waiting: set[asyncio.Event] = set()
 
@@ -62,9 +64,6 @@ class MovableClock(Clock):
         self._ahead += seconds
         for wake in self._waiting:
             wake.set()
-
-    def time(self) -> float:
-        return super().time() + self._ahead
 
     async def sleep(self, seconds: float) -> None:
         end = time.monotonic() + self._ahead + seconds

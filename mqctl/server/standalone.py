@@ -29,15 +29,16 @@ _ANY_ADDRESS: Final = {"0.0.0.0": LOOPBACK, "::": "[::1]", "": LOOPBACK}
 class Standalone:
     namesrv: NamesrvConfig
     broker: BrokerConfig
+    config_file: Path | None
 
     def servers(self) -> list[NameServer | Broker]:
         """To be called inside the loop. The name server comes first: the broker registers as it starts."""
-        return [NameServer(self.namesrv), Broker(self.broker)]
+        return [NameServer(self.namesrv), Broker(self.broker, config_file=self.config_file)]
 
 
 def configure(
     properties: Mapping[str, str],
-    source: str,
+    config_file: Path | None,
     *,
     store: Path | None,
     namesrv_port: int,
@@ -45,6 +46,7 @@ def configure(
 ) -> tuple[Standalone, list[str]]:
     """Both configurations and the warnings about keys. What was asked for on the command line (not None)
     wins over the properties, and those over what standalone prefers. Raises ConfigError."""
+    source = str(config_file) if config_file is not None else "the command line"
     warnings = []
     if split_addresses(properties.get("namesrvAddr", "")):
         warnings.append(f"{source}: namesrvAddr is not used, the broker registers with the name server beside it")
@@ -61,7 +63,7 @@ def configure(
     if broker_port is not None:
         merged["listenPort"] = str(broker_port)
     broker, unknown = bind(BrokerConfig, merged, source)
-    return Standalone(_namesrv(broker, namesrv_port), broker), warnings + unknown
+    return Standalone(_namesrv(broker, namesrv_port), broker, config_file), warnings + unknown
 
 
 def _namesrv(broker: BrokerConfig, port: int) -> NamesrvConfig:

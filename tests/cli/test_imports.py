@@ -29,6 +29,7 @@ def loaded(modules: set[str], name: str) -> bool:
     [
         (["--help"], ("asyncio", "msgspec", "mqctl.client", "mqctl.remoting", "logging")),
         (["topic", "--help"], ("asyncio", "msgspec", "mqctl.client", "mqctl.remoting", "logging")),
+        (["store", "--help"], ("asyncio", "msgspec", "msgpack", "mqctl.client", "mqctl.remoting", "logging")),
         (["version"], ("asyncio", "msgspec", "mqctl.client")),
         (["topic", "list", "-o", "json"], ("mqctl.commands.msg", "mqctl.config")),
         (["topic", "list"], ("mqctl.commands.msg", "mqctl.config")),

@@ -257,6 +257,17 @@ def test_a_log_elsewhere(offline: Cli, root: Path, tmp_path: Path) -> None:
     assert not (root / "commitlog").exists()
 
 
+@pytest.mark.parametrize("verb", ["repair", "rebuild"])
+def test_a_store_without_its_log_is_left_alone(offline: Cli, root: Path, verb: str) -> None:
+    """It may only lie elsewhere; judged without it, every queue would be damaged."""
+    shutil.rmtree(root / "commitlog")
+    before = contents(root)
+    ended = offline("store", verb, str(root), "--yes")
+    assert ended.status == ExitCode.NOT_FOUND
+    assert "--commitlog" in ended.err
+    assert contents(root) == before
+
+
 def test_options_of_servers_are_not_offered(offline: Cli) -> None:
     for words in (["store"], ["store", "info"], ["store", "repair"]):
         text = offline.ok(*words, "--help").out

@@ -205,8 +205,11 @@ def test_waiting_messages_move_with_their_store(moving: Moving) -> None:
     assert (row["msgId"], row["delayLevel"]) == (last, 2)
     assert cli("delay", "cancel", last, "-c", moving.broker.cluster).status == ExitCode.TOO_OLD
     moving.ours()
-    got = moving.received(b"apache's", b"time")
-    assert sorted(each.body for each in got) == [b"apache's", b"here", b"ours", b"there", b"time"], "each once"
+    everything = [b"apache's", b"here", b"ours", b"there", b"time"]
+    got = moving.received(*everything)
+    assert sorted(each.body for each in got) == everything
+    where = {"namesrv": moving.broker.namesrv, "topic": moving.topic, "queueId": 0}
+    assert moving.client.call("max_offset", **where)["offset"] == len(everything), "each once"
     for each in got:
         if each.body in (b"ours", b"apache's"):
             assert each.store_timestamp - each.born_timestamp >= 4000, "early"

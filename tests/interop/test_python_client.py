@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from mqctl.client import Compression, Message, ReceivedMessage, SendStatus, TransactionState, blocking
-from tests.interop.acting import make_topic, start_consumer
+from mqctl.client import (
+    Compression,
+    ConsumeFrom,
+    Message,
+    Producer,
+    PushConsumer,
+    ReceivedMessage,
+    SendStatus,
+    TransactionState,
+    blocking,
+)
+from tests.aio import in_loop
+from tests.interop.acting import make_topic, start_consumer, start_producer
 from tests.peers.apache import ApacheBroker, mqadmin
 from tests.peers.driver import ClientDriver
+from tests.peers.driver import Message as Received
 from tests.peers.ours import OurBroker
 
 pytestmark = pytest.mark.interop
@@ -143,6 +156,39 @@ def test_questions_and_answers_between_java_and_us(any_broker: AnyBroker, java49
     with blocking.Producer(unique("pg"), any_broker.namesrv) as producer:
         answer = producer.request(Message(topic, b"who is there?"), timeout=30)
     assert answer.body == b"re: who is there?"
+
+
+@in_loop
+async def test_java_asks_and_we_answer(any_broker: AnyBroker, java55: ClientDriver, unique: Unique) -> None:
+    topic = unique("asked")
+    make_topic(any_broker, topic, 2)
+    start_producer(java55, any_broker, unique("pg"))
+    async with Producer(unique("pg"), any_broker.namesrv) as producer:
+
+        async def answer(question: ReceivedMessage) -> None:
+            await producer.reply(question, b"re: " + question.body)
+
+        async with PushConsumer(unique("cg"), answer, topic, any_broker.namesrv, start=ConsumeFrom.FIRST):
+            asked = {"name": "p", "topic": topic, "body": b"who?", "timeoutMs": 20_000}
+            reply = await asyncio.to_thread(java55.call, "request", **asked)
+    assert Received.from_fields(reply["message"]).body == b"re: who?"
+
+
+@pytest.mark.parametrize("broker_fixture", ["apache55_broker", "our_broker"])
+def test_any_delay(broker_fixture: str, request: pytest.FixtureRequest, java49: ClientDriver, unique: Unique) -> None:
+    broker = request.getfixturevalue(broker_fixture)
+    topic = unique("timers")
+    make_topic(broker, topic, 1)
+    start_consumer(java49, broker, topic, unique("cg"))
+    with blocking.Producer(unique("pg"), broker.namesrv) as producer:
+        begin_ms = time.time_ns() // 1_000_000
+        producer.send(Message(topic, b"second", deliver_at_ms=begin_ms + 3000, tags="T", keys="k"))
+        producer.send(Message(topic, b"first", delay_ms=1500))
+        first, second = java49.wait_messages("c", 2)
+    assert (first.body, second.body, second.tags, second.keys) == (b"first", b"second", "T", "k")
+    # Apache's timer wheel has ticks of a second.
+    assert first.received_at - begin_ms > 500
+    assert second.received_at - begin_ms > 2000
 
 
 def test_apaches_tools_read_our_traces(apache_broker: ApacheBroker, unique: Unique) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from mqctl.client import ConsumeFrom, Message, MqError, ReceivedMessage, RetryLater, Sql, blocking
+from mqctl.client.offsets import local_offsets_path
+from mqctl.remoting.unique_id import local_ip
 from tests.interop.acting import make_topic, start_consumer, start_producer
 from tests.peers.apache import ApacheBroker, mqadmin
 from tests.peers.driver import ClientDriver
@@ -268,3 +270,29 @@ def test_nothing_is_lost_when_the_broker_is_killed(own_broker: OurBroker, unique
         enough.set()
         sender.join()
         inbox.wait(lambda: set(acknowledged) <= set(inbox.bodies))
+
+
+def test_a_broadcast_goes_on_where_java_stopped(our_broker: OurBroker, java49: ClientDriver, unique: Unique) -> None:
+    topic, group = unique("broadcast"), unique("cg")
+    make_topic(our_broker, topic, 2)
+    start_producer(java49, our_broker, unique("pg"))
+    java49.call("send_many", name="p", count=10, template={"topic": topic, "body": b""})
+    start_consumer(java49, our_broker, topic, group, model="broadcasting", instanceName="here")
+    java49.wait_messages("c", 10)
+    java49.call("consumer_stop", name="c")
+    (file,) = java49.workdir.glob(f".rocketmq_offsets/*@here/{group}/offsets.json")
+    # Either finds its own address, and with several networks not the same one.
+    home = local_offsets_path(java49.workdir / "ours", f"{local_ip()}@here", group)
+    home.parent.mkdir(parents=True)
+    home.write_bytes(file.read_bytes())
+    java49.call("send_many", name="p", start=10, count=10, template={"topic": topic, "body": b""})
+    inbox = Inbox()
+    with blocking.PushConsumer(
+        group, inbox, topic, our_broker.namesrv, broadcast=True, instance="here", offsets_dir=java49.workdir / "ours"
+    ):
+        inbox.wait(lambda: numbers(10) <= set(inbox.bodies))
+    assert len(inbox.bodies) < 20
+    file.write_bytes(home.read_bytes())
+    start_consumer(java49, our_broker, topic, group, name="again", model="broadcasting", instanceName="here")
+    java49.call("send", name="p", topic=topic, body=b"last")
+    assert [message.body for message in java49.wait_messages("again", 1)] == [b"last"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -50,18 +52,27 @@ class Filled(NamedTuple):
     bodies: dict[tuple[int, int], bytes]  # by queue and queue offset
 
 
-def fill(version: str, client: ClientDriver, namesrv: OurNamesrv, folder: Path, unique: Unique) -> Filled:
-    topic, name = unique("kept"), unique("broker")
+@pytest.fixture(scope="module")
+def stores(
+    java55: ClientDriver, our_namesrv: OurNamesrv, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Filled]:
+    """The store that a broker of some version wrote."""
+    return cache(lambda version: fill(version, java55, our_namesrv, tmp_path_factory.mktemp("apache")))
+
+
+def fill(version: str, client: ClientDriver, namesrv: OurNamesrv, folder: Path) -> Filled:
+    name = f"kept_{os.getpid()}_{version.replace('.', '')}"
+    topic = f"{name}_topic"
     broker = require(ApacheBroker, version, folder, namesrv.address, name, f"c-{name}", SIZES)
     broker.start()
     try:
         make_topic(broker, topic, QUEUES)
-        start_producer(client, broker, unique("producers"))
+        start_producer(client, broker, name)
         template = {"topic": topic, "body": bytes(500), "tags": ["A", "漢字"], "keys": "key-{i} many"}
         sent = client.call("send_many", name="p", count=COUNT, concurrency=4, template=template)
         assert sent["statuses"] == {"SEND_OK": COUNT}
         client.call("send", name="p", topic=topic, body=b"later", delayLevel=1)
-        start_consumer(client, broker, topic, unique("group"))
+        start_consumer(client, broker, topic, name)
         client.wait_messages("c", COUNT + 1)
         client.reset()
     finally:
@@ -153,10 +164,8 @@ DAMAGES: Final[dict[str, Callable[[Path, str], None]]] = {
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
-def test_verify_and_repair(
-    version: str, java55: ClientDriver, our_namesrv: OurNamesrv, tmp_path: Path, unique: Unique
-) -> None:
-    filled = fill(version, java55, our_namesrv, tmp_path / "apache", unique)
+def test_verify_and_repair(version: str, stores: Callable[[str], Filled], tmp_path: Path) -> None:
+    filled = stores(version)
     assert len(list((filled.root / "index").iterdir())) > 1
     sound = run("verify", filled.root, "-o", "json")
     assert (sound.status, sound.json) == (0, [])
@@ -189,8 +198,11 @@ def place_of(message: Message) -> tuple[int, int]:
     return message.queue_id, message.queue_offset
 
 
-def test_apaches_broker_goes_on(java49: ClientDriver, our_namesrv: OurNamesrv, tmp_path: Path, unique: Unique) -> None:
-    filled = fill("4.9.7", java49, our_namesrv, tmp_path / "apache", unique)
+def test_apaches_broker_goes_on(
+    java49: ClientDriver, stores: Callable[[str], Filled], tmp_path: Path, unique: Unique
+) -> None:
+    """The last test: what it changes is the store itself."""
+    filled = stores("4.9.7")
     stream = tmp_path / "stream"
     assert run("export", filled.root, str(stream), "--topic", filled.topic, "--queue", "1").status == 0
     damage_head(filled.root, filled.topic)

@@ -189,15 +189,17 @@ def test_either_broker_ends_what_the_other_began(
     java49.wait_messages("p", predicate=lambda asked: len(bodies(asked)) == 4)
     patience = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "3"}
     begin(java49, topic, 6, ["unknown"], ["commit", "rollback"], start=12, **patience)
-    java49.wait_messages("p", 16)  # rounds go by, in which Apache's broker moves those six out of its way
+    java49.wait_messages("p", 10)  # rounds go by, in which Apache's broker moves those six out of its way
     broker.kill()
+    ended = set(bodies(java49.messages("p"))) - hopeless  # on a slow machine
     java49.reset()
     for make in makes[1:]:
         broker = exchange.start(make, QUICK)
         start_producer(java49, broker, group, transactional=True)
-        wanted = hopeless if makes.index(make) == 0 else hopeless | set(numbered(*range(12, 18)))
+        wanted = hopeless | (set(numbered(*range(12, 18))) - ended)
         asked = java49.wait_messages("p", predicate=lambda asked, wanted=wanted: set(bodies(asked)) >= wanted)
-        assert set(bodies(asked)) == wanted
+        assert set(bodies(asked)) <= wanted | (ended if make == makes[1] else set())
+        ended = set(numbered(*range(12, 18)))
         start_consumer(java49, broker, topic, unique("cg"))
         got = java49.wait_messages("c", 7)
         assert bodies(got) == numbered(0, 2, 4, 6, 12, 14, 16)

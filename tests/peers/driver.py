@@ -43,6 +43,8 @@ answered with an error that begins with "unsupported". Optional fields stand in 
     create_topic    namesrv broker topic [readQueueNums writeQueueNums perm order]
     allocate        strategy queues=[{topic brokerName queueId}] clients=[id] [virtualNodes rooms="a,b"] ->
                     parts: for each client the indices of its queues (Java)
+    mqadmin         args=[word] -> stdout stderr (Java): a command of Apache's tool, without the three seconds that a
+                    process of its own takes to end. Wrong options end the driver.
 
 In Java, ``java={"property": value}`` of a ``*_start`` or a ``send`` calls the setter of that name.
 """

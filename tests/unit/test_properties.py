@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqctl.errors import ConfigError
-from mqctl.properties import decode_text, format_properties, load_properties, parse_properties
+from mqctl.properties import decode_text, format_properties, load_properties, parse_properties, with_values
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,28 @@ def test_files_may_be_utf8_or_latin1(tmp_path: Path) -> None:
 def test_missing_file_is_a_config_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         load_properties(tmp_path / "absent.conf")
+
+
+@pytest.mark.parametrize(
+    ("text", "changed", "expected"),
+    [
+        ("# ours\na = 1\n\n! b=0\nb:2\n", {"a": "3"}, "# ours\na=3\n\n! b=0\nb:2\n"),
+        ("a=1\nb=2\na=3\n", {"a": "4"}, "b=2\na=4\n"),
+        ("a=one \\\n  two\nb=2", {"a": "x"}, "a=x\nb=2\n"),
+        ("", {"a": "1"}, "a=1\n"),
+        ("a=1", {}, "a=1\n"),
+        ("a=1\r\nb=2\r\n", {"c": "=", "b": " \\"}, "a=1\nb=\\ \\\\\nc==\n"),
+    ],
+)
+def test_some_values_are_changed_and_the_rest_stays(text: str, changed: dict[str, str], expected: str) -> None:
+    assert with_values(text, changed) == expected
+
+
+@given(
+    st.dictionaries(st.text(min_size=1), st.text()),
+    st.dictionaries(st.text(min_size=1), st.text()),
+)
+def test_changed_values_are_read_again(before: dict[str, str], changed: dict[str, str]) -> None:
+    old = parse_properties(format_properties(before))
+    new = parse_properties(format_properties(changed))
+    assert parse_properties(with_values(format_properties(old), new)) == {**old, **new}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -9,16 +10,29 @@ import typer
 from mqctl.commands.common import LocalCommand, Session, session_of
 from mqctl.commands.store.checking import FINDINGS
 from mqctl.commands.store.shared import CommitlogOption, DirArgument, Progress, app, open_store
+from mqctl.errors import NotFound
 from mqctl.exit import ExitCode
 from mqctl.output import Column, Row
 
 if TYPE_CHECKING:
+    from mqctl.store.offline.folder import StoreFolder
     from mqctl.store.offline.repair import Action
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
 
 ACTIONS: Final = [Column("action"), Column("file"), Column("lost")]
+
+
+def _open_with_log(directory: Path, commitlog: Path | None) -> StoreFolder:
+    """Without its log a store has nothing that could be trusted, and all else would look damaged."""
+    store = open_store(directory, commitlog)
+    if not store.log.files:
+        raise NotFound(
+            f"{store.log.directory} holds no log file",
+            hint="if storePathCommitLog lies elsewhere, name it with --commitlog",
+        )
+    return store
 
 
 def _confirm(session: Session, question: str, yes: bool) -> None:
@@ -64,7 +78,7 @@ def repair(
 
     session = session_of(ctx)
     progress = Progress(session, "checked")
-    store = open_store(directory, commitlog)
+    store = _open_with_log(directory, commitlog)
     with locked(store.root):
         report = verify(store, fastjson.loads, progress)
         progress.clear()
@@ -78,7 +92,6 @@ def repair(
             progress.clear()
             session.print_rows(ACTIONS, done)
             session.env.say(f"what was replaced is kept in {directory / 'damaged'}")
-            actions = plan(report, fastjson.loads, progress)
     if report.damaged and not dry_run:
         _say_rest(session, report.findings)
         raise typer.Exit(ExitCode.REFUSED)
@@ -127,7 +140,7 @@ def rebuild(
 
     session = session_of(ctx)
     progress = Progress(session, "worked through")
-    store = open_store(directory, commitlog)
+    store = _open_with_log(directory, commitlog)
     both = queues == index
     with locked(store.root):
         _confirm(session, f"Rebuild {directory} from its log. Go on?", yes)

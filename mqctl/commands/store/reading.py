@@ -92,9 +92,13 @@ def get(
 
     if (phys_offset is None) == (msg_id is None):
         raise typer.BadParameter("give one of them", param_hint="--offset / --id")
+    session = session_of(ctx)
     store = open_store(directory, commitlog)
-    found = _record_at(store, phys_offset) if phys_offset is not None else _record_of(store, str(msg_id))
-    print_one(session_of(ctx), RECORD, record_row(found))
+    if phys_offset is not None:
+        found = _record_at(store, phys_offset)
+    else:
+        found = _record_of(store, str(msg_id), Progress(session, "searched"))
+    print_one(session, RECORD, record_row(found))
 
 
 def _record_at(store: StoreFolder, phys_offset: int) -> Record:
@@ -106,7 +110,7 @@ def _record_at(store: StoreFolder, phys_offset: int) -> Record:
         raise NotFound(f"{store.root}: {error}") from None
 
 
-def _record_of(store: StoreFolder, msg_id: str) -> Record:
+def _record_of(store: StoreFolder, msg_id: str, progress: Progress) -> Record:
     from mqctl.commands.store.rows import body_of
     from mqctl.store.offline.search import Query, search
     from mqctl.store.properties import UNIQ_KEY
@@ -120,9 +124,9 @@ def _record_of(store: StoreFolder, msg_id: str) -> Record:
     except (ValueError, NotFound):
         pass
     # Damage elsewhere in the log is no answer to this question: `verify` tells it.
-    found_by_key = next(
-        search(store, Query(properties=[(UNIQ_KEY, msg_id)]), body_of, lambda start, end, what: None), None
-    )
+    query = Query(properties=[(UNIQ_KEY, msg_id)])
+    found_by_key = next(search(store, query, body_of, lambda start, end, what: None, progress), None)
+    progress.clear()
     if found_by_key is None:
         raise NotFound(f"{store.root} has no message with id {msg_id}")
     return found_by_key

@@ -55,7 +55,7 @@ def time_option(session: Session, text: str | None, option: str) -> int | None:
 
 def print_one(session: Session, columns: list[Column], row: Row) -> None:
     """One thing with many members: for people one member per line."""
-    if session.output in (None, Format.TABLE):
+    if session.output in (None, Format.TABLE, Format.WIDE):
         lines = [{"field": column.name, "value": column.text(row)} for column in columns]
         session.print_rows([Column("field"), Column("value")], lines)
     else:

@@ -12,7 +12,7 @@ import msgspec
 
 from mqctl.config import changed_keys, dump, parse_properties, update_over_wire
 from mqctl.errors import ConfigError, RequestFailed, StoreError
-from mqctl.properties import decode_text, with_values
+from mqctl.properties import decode_text, format_properties, with_values
 from mqctl.remoting.bodies import DataVersion
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 # A whole configuration takes a few kilobytes. Reading a frame full of properties would take seconds.
 MAX_UPDATE_BYTES: Final = 64 * 1024
+
+# What this broker has no choice about, and mqadmin's exportConfigs fails without.
+FIXED: Final = {"brokerRole": "ASYNC_MASTER", "slaveReadEnable": "false", "filterServerNums": "0", "useTLS": "false"}
 
 
 class ConfigAdmin:
@@ -52,7 +55,7 @@ class ConfigAdmin:
 
     def on_get(self, connection: Connection, request: Command, _: None) -> Command:
         version = msgspec.json.encode(self._version).decode()
-        return request.reply(ext={"version": version}, body=dump(self._config).encode())
+        return request.reply(ext={"version": version}, body=(dump(self._config) + format_properties(FIXED)).encode())
 
     async def on_update(self, connection: Connection, request: Command, _: None) -> Command:
         """All of it or nothing. The remark of the answer, which Apache's tools ignore, says what is not in force yet

@@ -23,6 +23,7 @@ from mqctl.server.broker.delay import Delays
 from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.clock import Clock
 from mqctl.server.loop import HandlerTable
+from mqctl.store.clean import used_ratio
 from mqctl.store.store import MessageStore
 
 VERSION_NAME: Final = "V4_9_7"  # the level of behaviour we announce; tools show it
@@ -125,14 +126,14 @@ class RuntimeAdmin:
     def _disk(self) -> dict[str, str]:
         log, config = self._store.log, self._store.config
         root = psutil.disk_usage(str(config.root))
-        log_ratio = f"{psutil.disk_usage(str(config.commitlog_dir)).percent / 100:.2f}"
+        log_ratio = f"{used_ratio(config.commitlog_dir):.2f}"
         first = log.store_timestamp(log.begin) if log.end > log.begin else None
         return {
             "commitLogMinOffset": str(log.begin),
             "commitLogMaxOffset": str(log.end),
             "commitLogDiskRatio": log_ratio,
             f"commitLogDiskRatio_{config.commitlog_dir}": log_ratio,
-            "consumeQueueDiskRatio": f"{root.percent / 100:.2f}",
+            "consumeQueueDiskRatio": f"{used_ratio(config.root):.2f}",
             "commitLogDirCapacity": f"Total : {size_text(root.total)}, Free : {size_text(root.free)}.",
             "dispatchBehindBytes": "0",
             "dispatchMaxBuffer": "0",

@@ -7,6 +7,7 @@ import asyncio
 from mqctl.errors import RequestFailed
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import MessageQueue, TopicConfig, TopicList, TopicOffset, TopicStatsTable
+from mqctl.remoting.bodies_admin import TopicConfigList
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
@@ -21,6 +22,7 @@ from mqctl.server.broker.topics import (
     Topics,
     check_topic_name,
 )
+from mqctl.server.broker.traffic import Traffic
 from mqctl.server.loop import HandlerTable
 from mqctl.store.fetch import stored_at
 from mqctl.store.store import MessageStore
@@ -29,15 +31,19 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
 class TopicAdmin:
-    def __init__(self, config: BrokerConfig, topics: Topics, store: MessageStore, registration: Registration) -> None:
+    def __init__(
+        self, config: BrokerConfig, topics: Topics, store: MessageStore, registration: Registration, traffic: Traffic
+    ) -> None:
         self._config = config
         self._topics = topics
         self._store = store
         self._registration = registration
+        self._traffic = traffic
 
     def handlers(self) -> HandlerTable:
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: (CreateTopicHeader, self.on_update),
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: (None, self.on_update_list),
             RequestCode.DELETE_TOPIC_IN_BROKER: (TopicHeader, self.on_delete),
             RequestCode.GET_ALL_TOPIC_CONFIG: (None, self.on_all),
             RequestCode.GET_TOPIC_CONFIG: (TopicHeader, self.on_get),
@@ -47,23 +53,33 @@ class TopicAdmin:
 
     async def on_update(self, connection: Connection, request: Command, header: CreateTopicHeader) -> Command:
         """Answers when the topic is on disk and every reachable name server routes to it."""
-        self._check_changeable(header.topic)
-        _check_shape(header)
-        known = self._topics.get(header.topic)
-        saved = self._topics.put(
-            TopicConfig(
-                topic_name=header.topic,
-                read_queue_nums=header.read_queue_nums,
-                write_queue_nums=header.write_queue_nums,
-                perm=header.perm,
-                topic_filter_type=header.topic_filter_type,
-                topic_sys_flag=header.topic_sys_flag or 0,
-                order=known.order if known is not None else header.order,
-            )
+        topic = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
         )
-        await asyncio.shield(saved)
-        await asyncio.shield(self._registration.settled())
+        await self._put([topic])
         return request.reply()
+
+    async def on_update_list(self, connection: Connection, request: Command, _: None) -> Command:
+        """5.x tools bring many at once: all of them or none."""
+        await self._put(bodies.decode(TopicConfigList, request.body).topic_config_list)
+        return request.reply()
+
+    async def _put(self, topics: list[TopicConfig]) -> None:
+        for topic in topics:
+            self._check_changeable(topic.topic_name)
+            _check_shape(topic)
+            known = self._topics.get(topic.topic_name)
+            if known is not None:
+                topic.order = known.order  # the name servers' list of ordered topics decides that
+        if topics:
+            await asyncio.shield(self._topics.put(*topics))
+            await asyncio.shield(self._registration.settled())
 
     async def on_delete(self, connection: Connection, request: Command, header: TopicHeader) -> Command:
         self._check_changeable(header.topic)
@@ -88,7 +104,9 @@ class TopicAdmin:
         for queue_id in range(topic.write_queue_nums):
             key = MessageQueue(topic=header.topic, broker_name=self._config.broker_name, queue_id=queue_id)
             table[key] = self._queue_stats(header.topic, queue_id)
-        return request.reply(body=bodies.encode(TopicStatsTable(offset_table=table)))
+        return request.reply(
+            body=bodies.encode(TopicStatsTable(offset_table=table, topic_put_tps=self._traffic.put_tps(header.topic)))
+        )
 
     def _queue_stats(self, topic: str, queue_id: int) -> TopicOffset:
         queue = self._store.queues.get((topic, queue_id))
@@ -112,22 +130,22 @@ class TopicAdmin:
             raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"the topic {topic!r} belongs to the broker")
 
 
-def _check_shape(header: CreateTopicHeader) -> None:
+def _check_shape(topic: TopicConfig) -> None:
     """Java stores whatever it is sent; a topic without queues or with a perm that is none only breaks the
     clients that meet it later."""
     for name, count in (
-        ("readQueueNums", header.read_queue_nums),
-        ("writeQueueNums", header.write_queue_nums),
+        ("readQueueNums", topic.read_queue_nums),
+        ("writeQueueNums", topic.write_queue_nums),
     ):
         if not 0 <= count <= MAX_QUEUES:
             raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"{name} is {count}, it must be 0 to {MAX_QUEUES}")
-    if header.perm & ~(PERM_READ | PERM_WRITE | PERM_INHERIT):
+    if topic.perm & ~(PERM_READ | PERM_WRITE | PERM_INHERIT):
         raise RequestFailed(
             ResponseCode.SYSTEM_ERROR,
-            f"perm is {header.perm}, it is a sum of 4 (read), 2 (write) and 1 (inherit)",
+            f"perm is {topic.perm}, it is a sum of 4 (read), 2 (write) and 1 (inherit)",
         )
-    if header.topic_filter_type not in FILTER_TYPES:
+    if topic.topic_filter_type not in FILTER_TYPES:
         raise RequestFailed(
             ResponseCode.SYSTEM_ERROR,
-            f"topicFilterType is {header.topic_filter_type!r}, not one of {FILTER_TYPES}",
+            f"topicFilterType is {topic.topic_filter_type!r}, not one of {FILTER_TYPES}",
         )

@@ -6,15 +6,22 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
 from mqctl.errors import StoreError
 from mqctl.remoting.connection import Connection
+from mqctl.server.broker import admin_acl
 from mqctl.server.broker.acks import Acks
-from mqctl.server.broker.admin_broker import BrokerAdmin
+from mqctl.server.broker.admin_clients import ClientAdmin
+from mqctl.server.broker.admin_config import ConfigAdmin
 from mqctl.server.broker.admin_groups import GroupAdmin
+from mqctl.server.broker.admin_offsets import OffsetAdmin
+from mqctl.server.broker.admin_progress import ProgressAdmin
+from mqctl.server.broker.admin_queues import QueueAdmin
+from mqctl.server.broker.admin_runtime import RuntimeAdmin
 from mqctl.server.broker.admin_topics import TopicAdmin
 from mqctl.server.broker.checkpoints import Checkpoints
 from mqctl.server.broker.cleaning import Cleaning
@@ -39,7 +46,7 @@ from mqctl.server.broker.topics import Topics
 from mqctl.server.broker.transaction import Transactions
 from mqctl.server.broker.transaction_check import TransactionChecks
 from mqctl.server.clock import Clock
-from mqctl.server.loop import RemotingServer
+from mqctl.server.loop import HandlerTable, RemotingServer
 from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.store import MessageStore
 
@@ -59,9 +66,10 @@ INDEX_SLICE: Final = 200
 
 
 class Broker:
-    """Loop only. Whatever depends on the time asks `clock`."""
+    """Loop only. Whatever depends on the time asks `clock`; settings that are changed over the network go to
+    `config_file` as well."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock | None = None) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock | None = None, config_file: Path | None = None) -> None:
         self.config = config
         self.clock = clock or Clock()
         self.topics = Topics(config, self.clock.time)
@@ -125,14 +133,27 @@ class Broker:
                 **self.membership.handlers(),
                 **Querying(config, self.store).handlers(),
                 **Positions(self.offsets, self.store, in_memory).handlers(),
-                **TopicAdmin(config, self.topics, self.store, self.registration).handlers(),
                 **self.cleaning.handlers(),
                 **self.stats.traffic.handlers(),
-                **GroupAdmin(self.groups).handlers(),
-                **BrokerAdmin(config, self.store, self.stats, self.delays).handlers(),
+                **self._admin_handlers(config_file),
             },
             on_close=self._client_gone,
         )
+
+    def _admin_handlers(self, config_file: Path | None) -> HandlerTable:
+        config, topics, clients, store = self.config, self.topics, self.membership.clients, self.store
+        traffic = self.stats.traffic
+        return {
+            **TopicAdmin(config, topics, store, self.registration, traffic).handlers(),
+            **GroupAdmin(self.groups, self.offsets).handlers(),
+            **ProgressAdmin(config, topics, self.groups, self.offsets, clients, store, traffic).handlers(),
+            **OffsetAdmin(config, topics, self.offsets, clients, store).handlers(),
+            **ClientAdmin(config, clients, store).handlers(),
+            **QueueAdmin(clients, store).handlers(),
+            **ConfigAdmin(config, topics, self.clock, config_file).handlers(),
+            **RuntimeAdmin(config, store, self.acks, self.stats, self.delays, self.clock).handlers(),
+            **admin_acl.handlers(),
+        }
 
     # -- start --------------------------------------------------------------------------------------
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
-from mqctl.errors import StoreError
 from mqctl.server.broker.flushing import Flushing
-from mqctl.store.store import Mark, MessageStore, Saving
-
-T = TypeVar("T")
+from mqctl.store.saving import Mark
+from mqctl.store.store import MessageStore
 
 # Whichever comes first: a start walks 32 MiB of small messages in about a second. RocketMQ has a checkpoint every
 # minute (flushConsumeQueueThoroughInterval).
@@ -44,8 +42,8 @@ class Checkpoints:
     async def round(self) -> None:
         """Makes a checkpoint if it is time for one. Raises StoreError when that fails: a file that cannot be
         written is tried again in the next round, one that cannot be synced ends the checkpoints."""
-        new_bytes = self._store.published.log_offset - max(0, self._store.safe_offset)
-        if self._store.sync_failed or self._store.published.log_offset == self._store.safe_offset:
+        new_bytes = self._store.published.log_offset - max(0, self._store.saver.safe_offset)
+        if self._store.saver.has_failed or self._store.published.log_offset == self._store.saver.safe_offset:
             return
         if new_bytes < INTERVAL_BYTES and self._clock() - self._last < INTERVAL_SECONDS:
             return
@@ -61,10 +59,10 @@ class Checkpoints:
             return  # the disk is full; what is not in the files is in memory
         if with_index:
             await self._file_keys(mark)
-        saving = self._store.begin_saving(mark, with_index=with_index)
-        await self._in_thread(self._sync, saving)
+        saving = self._store.saver.begin(mark, with_index=with_index)
+        await self._in_thread(saving.sync)
         if await self._flushing.reach(mark.log_offset):
-            await self._in_thread(self._store.write_checkpoint, self._store.checkpoint_after(saving))
+            await self._in_thread(saving.write)
 
     async def _flush_queues(self) -> bool:
         """Whether all entries published up to now reached their files."""
@@ -82,16 +80,9 @@ class Checkpoints:
             index.settle(KEY_SLICE)
             await asyncio.sleep(0)
 
-    def _sync(self, saving: Saving) -> None:
-        try:
-            saving.sync()
-        except StoreError:
-            self._store.sync_failed = True
-            raise
-
-    async def _in_thread(self, work: Callable[[T], None], argument: T) -> None:
+    async def _in_thread(self, work: Callable[[], None]) -> None:
         """The work goes on when whoever waits for it is cancelled."""
-        self._working = asyncio.create_task(asyncio.to_thread(work, argument))
+        self._working = asyncio.create_task(asyncio.to_thread(work))
         await asyncio.shield(self._working)
 
     async def finish(self) -> None:

@@ -142,6 +142,10 @@ class Clients:
             del self.consumers[name]
         self._on_group_changed(group)
 
+    def silent_seconds(self, member: Client) -> float:
+        """How long ago its last heartbeat came."""
+        return self._clock() - member.last_heartbeat
+
     def expire(self) -> None:
         """Closes the connections of clients that fell silent; closing them removes them."""
         oldest = self._clock() - CLIENT_EXPIRY_SECONDS

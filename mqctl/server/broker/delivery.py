@@ -110,8 +110,9 @@ class Delivery:
         if self._store.refusing:
             raise StoreError(self._store.refusing)
         await self._warm(due)
-        for waiting in due:
-            self._put(waiting)
+        # All are read before any is put: a disk that does not let us read now is asked again, for all of them.
+        for message in [copy for waiting in due if (copy := self._copy(waiting)) is not None]:
+            self._put(message)
         stored = self._acks.stored()
         stored.add_done_callback(lambda stored: stored.cancelled() or stored.exception() or on_stored())
         await asyncio.shield(stored)
@@ -128,18 +129,24 @@ class Delivery:
         if cold:
             await asyncio.to_thread(read_ahead, cold)
 
-    def _put(self, waiting: Waiting) -> None:
-        """One that cannot be delivered is passed over: it must not hold up those behind it."""
+    def _copy(self, waiting: Waiting) -> NewMessage | None:
+        """None for one that was taken back, and for one that cannot be delivered: it must not hold up those behind."""
+        data = self._store.log.read(waiting.phys_offset, waiting.size)
         try:
-            data = self._store.log.read(waiting.phys_offset, waiting.size)
             if data is None:
                 raise ValueError("its record is gone, deleted with its file of the log")
             message = delivered_copy(record.parse(data, 0))
-            if self._recalled.covers(message.topic, get_property(message.properties.decode(), UNIQ_KEY)):
-                return
-            self._store.put(message)
-        except (ValueError, StoreError) as error:
+        except ValueError as error:
             log.error("the delayed message at log offset %d is not delivered: %s", waiting.phys_offset, error)
+            return None
+        recalled = self._recalled.covers(message.topic, get_property(message.properties.decode(), UNIQ_KEY))
+        return None if recalled else message
+
+    def _put(self, message: NewMessage) -> None:
+        try:
+            self._store.put(message)
+        except StoreError as error:  # no file can hold it: its real topic has the longer name
+            log.error("a delayed message for topic %s is not delivered: %s", message.topic, error)
 
 
 def delivered_copy(found: record.Record) -> NewMessage:

@@ -77,8 +77,8 @@ class Groups:
         self.put(found)
         return found
 
-    def put(self, group: SubscriptionGroupConfig) -> asyncio.Future[None]:
-        self._table[group.group_name] = group
+    def put(self, *groups: SubscriptionGroupConfig) -> asyncio.Future[None]:
+        self._table.update({group.group_name: group for group in groups})
         return self._changed()
 
     def stop(self, group: str) -> None:

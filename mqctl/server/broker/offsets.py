@@ -26,6 +26,7 @@ class ConsumerOffsets:
         self._table: dict[str, dict[int, int]] = {}
         self._file = ConfigFile(config.root / "config" / "consumerOffset.json", self._encode)
         self._changed = False
+        self._pulled: dict[tuple[str, str, int], int] = {}
 
     def load(self) -> None:
         stored = self._file.load(lambda data: bodies.decode(ConsumerOffsetTable, data))
@@ -74,6 +75,14 @@ class ConsumerOffsets:
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         queues = self._table.get(f"{topic}{KEY_SEPARATOR}{group}")
         return None if queues is None else queues.get(queue_id)
+
+    def note_pull(self, group: str, topic: str, queue_id: int, next_offset: int) -> None:
+        """What was handed out up to here may not be consumed yet. Kept in memory only."""
+        self._pulled[group, topic, queue_id] = next_offset
+
+    def pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """The offset up to which the group has got messages, as far as is known."""
+        return self._pulled.get((group, topic, queue_id), 0)
 
     # -- what operators ask -------------------------------------------------------------------------
 

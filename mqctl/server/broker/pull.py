@@ -208,6 +208,7 @@ class Pulling:
         if fetched.found:
             self._stats.pulls_found += 1
             self._stats.messages_pulled += fetched.found
+            self._offsets.note_pull(header.consumer_group, header.topic, header.queue_id, fetched.next_offset)
             self._stats.traffic.pulled(
                 header.topic, header.consumer_group, header.queue_id, fetched.found, len(fetched.records)
             )

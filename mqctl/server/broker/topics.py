@@ -119,7 +119,7 @@ class Topics:
             topic_config(config.broker_cluster_name, 16, inherit if config.cluster_topic_enable else 6),
             topic_config(config.broker_name, 1, inherit if config.broker_topic_enable else 6),
             topic_config(OFFSET_MOVED_EVENT, 1),
-            topic_config(SCHEDULE_TOPIC, SCHEDULE_QUEUES),
+            topic_config(SCHEDULE_TOPIC, max(SCHEDULE_QUEUES, len(config.message_delay_level.split()))),
             topic_config(f"{config.broker_cluster_name}_REPLY_TOPIC", 1),
         ]
         if config.auto_create_topic_enable:

@@ -66,6 +66,8 @@ class Traffic:
         series.add(amount, times)
 
     def _gather(self) -> None:
+        if not self._grown and not self._pulled:
+            return
         grown, self._grown = self._grown, set()
         for queue in grown:
             messages, size_bytes = queue.take_arrived()
@@ -94,19 +96,23 @@ class Traffic:
 
     # -- asking -------------------------------------------------------------------------------------
 
-    def view(self, name: str, key: str) -> StatsData | None:
+    def _find(self, name: str, key: str) -> Series | None:
         self._gather()
-        series = self._series.get((name, key))
+        return self._series.get((name, key))
+
+    def view(self, name: str, key: str) -> StatsData | None:
+        series = self._find(name, key)
         return None if series is None else series.view(self._clock())
 
     def consume_tps(self, topic: str, group: str) -> float:
-        """Messages a second, over the last minute. Does not look at what came in within the last seconds: this is
-        asked for every topic of every group."""
-        series = self._series.get(("GROUP_GET_NUMS", f"{topic}@{group}"))
-        return 0.0 if series is None else series.over(MINUTE, self._clock()).tps
+        """Messages a second, over the last minute."""
+        return self._tps("GROUP_GET_NUMS", f"{topic}@{group}")
 
     def put_tps(self, topic: str) -> float:
-        series = self._series.get(("TOPIC_PUT_NUMS", topic))
+        return self._tps("TOPIC_PUT_NUMS", topic)
+
+    def _tps(self, name: str, key: str) -> float:
+        series = self._find(name, key)
         return 0.0 if series is None else series.over(MINUTE, self._clock()).tps
 
     def on_view(self, connection: Connection, request: Command, header: StatsHeader) -> Command:

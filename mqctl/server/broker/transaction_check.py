@@ -25,8 +25,10 @@ from mqctl.store.store import Appended, MessageStore, NewMessage
 
 log = logging.getLogger(__name__)
 
-# How many transactions are looked at before other work gets its turn; those share one write to the log.
-SLICE: Final = 64
+# How many halves are looked at before other work gets its turn.
+READ_SLICE: Final = 64
+# How many are asked about with one write to the log. Each may have 4 MiB.
+ASK_SLICE: Final = 16
 
 
 class TransactionChecks:
@@ -55,17 +57,19 @@ class TransactionChecks:
         self._halves = transactions.halves
         self._clock = clock
         self._turns = itertools.count()
+        self._absent: set[str] = set()  # groups without a producer, as seen in this round
 
     async def round(self) -> None:
         """Raises StoreError when the log cannot be written; what was not asked is asked in the next round."""
         self._topics.ensure(TRANS_HALF_TOPIC, 1)
-        while self._halves.catch_up(SLICE):
+        self._absent.clear()
+        while self._halves.catch_up(READ_SLICE):
             await asyncio.sleep(0)
         if not self._store.refusing:
             now_ms = self._clock.now_ms()
             due = [half for half in self._halves.open_halves() if self._is_due(half, now_ms)]
-            for start in range(0, len(due), SLICE):
-                await asyncio.gather(*(self._check(half, now_ms) for half in due[start : start + SLICE]))
+            for start in range(0, len(due), ASK_SLICE):
+                await asyncio.gather(*(self._check(half, now_ms) for half in due[start : start + ASK_SLICE]))
         self._halves.save_progress()
 
     def _is_due(self, half: Half, now_ms: int) -> bool:
@@ -122,7 +126,9 @@ class TransactionChecks:
         group = get_property(found.properties, PGROUP) or ""
         producer = self._producer_of(group)
         if producer is None:
-            log.warning("transaction %d: no producer of group %s is connected", copy.queue_offset, group)
+            if group not in self._absent:
+                log.warning("producer group %s: has open transactions, but nobody is connected", group)
+            self._absent.add(group)
             return
         ext = {
             "commitLogOffset": str(copy.phys_offset),

@@ -51,7 +51,6 @@ class Half:
     queue_offset: int
     phys_offset: int
     born_timestamp: int
-    store_timestamp: int
     checks: int
     immunity_s: int | None
     earlier: list[int] = field(default_factory=list)
@@ -60,7 +59,8 @@ class Half:
 
     @property
     def copies(self) -> list[int]:
-        return [*self.earlier, self.queue_offset]
+        """The newest first: the op message for it ends the transaction, even if a crash cuts off the others."""
+        return [self.queue_offset, *self.earlier]
 
 
 class HalfTable:
@@ -177,7 +177,6 @@ class HalfTable:
         half.earlier.append(half.queue_offset)
         half.queue_offset = copy.queue_offset
         half.phys_offset = copy.phys_offset
-        half.store_timestamp = copy.store_timestamp
         half.checks += 1
         self._open[half.queue_offset] = half
 
@@ -220,7 +219,6 @@ class HalfTable:
             found.queue_offset,
             found.phys_offset,
             found.born_timestamp,
-            found.store_timestamp,
             checks=_number(found, TRANSACTION_CHECK_TIMES) or 0,
             immunity_s=_number(found, CHECK_IMMUNITY_TIME_IN_SECONDS),
         )

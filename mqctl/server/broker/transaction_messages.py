@@ -101,6 +101,7 @@ def op_message(half_offset: int, now_ms: int, broker_host: bytes) -> NewMessage:
         sys_flag=0,
         born_timestamp=now_ms,
         born_host=broker_host,
+        keys=(),
     )
 
 

@@ -20,7 +20,7 @@ from mqctl.store.offline.datafiles import DataFile
 from mqctl.store.offline.findings import Report
 from mqctl.store.offline.indexes import IndexEntry, OfflineIndex, find_geometries, header_of, index_files, tag_keys
 from mqctl.store.offline.logscan import RawRecord
-from mqctl.store.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
+from mqctl.store.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK, RecordError
 
 # How many keys are hashed at once.
 BATCH: Final = 1024
@@ -44,8 +44,7 @@ class _Filed(NamedTuple):
 
     phys_offset: int
     store_timestamp: int
-    required: int
-    optional: int  # behind the required ones
+    keys: int
 
 
 @dataclass(slots=True)
@@ -153,14 +152,13 @@ class IndexCheck:
     def add(self, raw: RawRecord) -> None:
         if raw.fields[7] & SYS_TRANSACTION_MASK == SYS_TRANSACTION_ROLLBACK:
             return
-        properties = raw.properties.decode(errors="replace")
-        required, optional = indexed_keys(properties), tag_keys(properties)
-        if not required and not optional:
+        keys = indexed_keys(raw.properties.decode(errors="replace"))
+        if not keys:
             return
         batch = self._batch
-        batch.topics += [raw.topic.decode(errors="replace")] * (len(required) + len(optional))
-        batch.keys += required + optional
-        batch.records.append(_Filed(raw.fields[6], raw.fields[10], len(required), len(optional)))
+        batch.topics += [raw.topic.decode(errors="replace")] * len(keys)
+        batch.keys += keys
+        batch.records.append(_Filed(raw.fields[6], raw.fields[10], len(keys)))
         if len(batch.keys) >= BATCH:
             self._compare_batch()
 
@@ -169,17 +167,16 @@ class IndexCheck:
         hashes = key_hashes(batch.topics, batch.keys).tolist()
         at = 0
         for filed in batch.records:
-            stop = at + filed.required + filed.optional
-            self._compare_record(filed, hashes[at:stop])
-            at = stop
+            self._compare_record(filed, hashes[at : at + filed.keys])
+            at += filed.keys
+        self._report.keys += len(hashes)
 
     def _compare_record(self, filed: _Filed, hashes: list[int]) -> None:
-        self._report.keys += filed.required
         self._pass(filed.phys_offset)
-        missing = set(hashes[: filed.required])
+        missing = set(hashes)
         while (entry := self._head) is not None and entry.phys_offset == filed.phys_offset:
             complaint = _wrong(entry, filed.store_timestamp, hashes)
-            if complaint is not None:
+            if complaint is not None and not self._is_tag(entry):
                 self._entry_damage(entry, complaint)
             missing.discard(entry.key_hash)
             self._head = next(self._entries, None)
@@ -189,9 +186,18 @@ class IndexCheck:
     def _pass(self, phys_offset: int | None) -> None:
         """Entries before this offset lead to no record with keys; that is right for deleted log files only."""
         while (entry := self._head) is not None and (phys_offset is None or entry.phys_offset < phys_offset):
-            if entry.phys_offset >= self._log_begin:
+            if entry.phys_offset >= self._log_begin and not self._is_tag(entry):
                 self._entry_damage(entry, f"leads to log offset {entry.phys_offset}, where no message with keys is")
             self._head = next(self._entries, None)
+
+    def _is_tag(self, entry: IndexEntry) -> bool:
+        """Whether it files a message under its tag, as 5.5 brokers do besides."""
+        try:
+            found = self._report.store.record_at(entry.phys_offset)
+        except RecordError:
+            return False
+        keys = tag_keys(found.properties)
+        return entry.key_hash in key_hashes([found.topic] * len(keys), keys).tolist()
 
     def _note_missing(self, keys: int, phys_offset: int) -> None:
         head = self._head

@@ -73,7 +73,7 @@ def index_files(store: StoreFolder) -> list[DataFile]:
 
 
 def tag_keys(properties: str) -> list[str]:
-    """Under what 5.5 brokers also file a message that has a tag."""
+    """The key under which 5.5 brokers also file a message that has a tag."""
     tags = get_property(properties, TAGS)
     return [f"T#{tags}"] if tags else []
 

@@ -17,7 +17,7 @@ from mqctl.store.files import FileHandles
 from mqctl.store.index import KeyIndex, indexed_keys
 from mqctl.store.offline.changing import Aside
 from mqctl.store.offline.check_config import ParseJson, existing_topics
-from mqctl.store.offline.check_queues import has_entry, place_problem, tags_code
+from mqctl.store.offline.entries import has_entry, place_problem, tags_code
 from mqctl.store.offline.folder import StoreFolder
 from mqctl.store.offline.logscan import STEP, OnProgress, RawRecord
 from mqctl.store.offline.order import Kind, QueueOrder, Step

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from mqctl.store.indexfile import Geometry
-from mqctl.store.offline.check_queues import has_entry, place_problem, tags_code
+from mqctl.store.offline.entries import has_entry, place_problem, tags_code
 from mqctl.store.offline.folder import StoreFolder
 from mqctl.store.offline.logscan import STEP, OnDamage, OnProgress, RawRecord, no_progress
 from mqctl.store.offline.sizes import index_geometry, log_file_size, queue_file_size

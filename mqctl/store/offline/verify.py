@@ -16,8 +16,9 @@ from typing import Final
 from mqctl.store import record
 from mqctl.store.offline.check_config import ParseJson, check_checkpoint, check_config, existing_topics
 from mqctl.store.offline.check_index import IndexCheck
-from mqctl.store.offline.check_queues import QueueChecks, has_entry
+from mqctl.store.offline.check_queues import QueueChecks
 from mqctl.store.offline.datafiles import DataFiles
+from mqctl.store.offline.entries import has_entry
 from mqctl.store.offline.findings import Report
 from mqctl.store.offline.folder import StoreFolder
 from mqctl.store.offline.logscan import STEP, OnProgress, RawRecord, no_progress

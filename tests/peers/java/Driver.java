@@ -6,6 +6,7 @@ import com.google.gson.JsonNull;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
 import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
 import java.io.FileOutputStream;
 import java.io.FileDescriptor;
 import java.io.InputStreamReader;
@@ -69,6 +70,7 @@ import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * A RocketMQ client driven by JSON lines: one request per line on stdin, one reply per request and one event per
@@ -131,6 +133,7 @@ public final class Driver {
         ops.put("query_key", this::queryKey);
         ops.put("create_topic", this::createTopic);
         ops.put("allocate", this::allocate);
+        ops.put("mqadmin", Driver::mqadmin);
     }
 
     public static void main(String[] args) throws Exception {
@@ -855,6 +858,28 @@ public final class Driver {
     // ---------------------------------------------------------------- rebalance
 
     /** What each of the clients gets, in the strategy's own order. Queues and clients are taken as they are given. */
+    /** One at a time: what a command prints goes to System.out and System.err, which belong to the whole process. */
+    private static synchronized JsonObject mqadmin(Request request) throws Exception {
+        List<String> args = new ArrayList<>();
+        request.json.getAsJsonArray("args").forEach(arg -> args.add(arg.getAsString()));
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        ByteArrayOutputStream complained = new ByteArrayOutputStream();
+        PrintStream out = System.out;
+        PrintStream err = System.err;
+        System.setOut(new PrintStream(printed, true, "UTF-8"));
+        System.setErr(new PrintStream(complained, true, "UTF-8"));
+        try {
+            MQAdminStartup.main0(args.toArray(new String[0]), null);
+        } finally {
+            System.setOut(out);
+            System.setErr(err);
+            System.clearProperty("rocketmq.namesrv.addr");
+        }
+        JsonObject reply = object("stdout", printed.toString("UTF-8"));
+        reply.addProperty("stderr", complained.toString("UTF-8"));
+        return reply;
+    }
+
     private JsonObject allocate(Request request) {
         List<MessageQueue> queues = new ArrayList<>();
         for (JsonElement element : request.json.getAsJsonArray("queues")) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 
 import pytest
 from msgspec import Struct
@@ -171,6 +173,21 @@ async def test_half_a_frame_and_then_silence_is_a_time_out() -> None:
 
 
 @in_loop
+async def test_a_connection_that_does_not_come_about_counts_as_well() -> None:
+    with contextlib.ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):  # with its queue full, Linux drops what else knocks
+            one = sockets.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        async with Engine("127.0.0.1:1") as engine:
+            with pytest.raises(ConnectionFailed, match=r"no connection to .* within 0\.1 s"):
+                await engine.request(f"127.0.0.1:{listener.getsockname()[1]}", send_request(), 0.1)
+
+
+@in_loop
 async def test_the_next_name_server_is_asked_when_one_is_gone() -> None:
     async with cluster() as (namesrv, (broker,)):
         dead = FakeNamesrv()
@@ -287,6 +304,8 @@ async def test_oneway_commands_wait_for_a_broker_that_does_not_read() -> None:
             before = sent
             await asyncio.sleep(0.1)
         assert sent < 400
+        with pytest.raises(RequestTimeout, match="took nothing"):
+            await engine.oneway(address, Command(310, ext={}), 0.05)
         reading.set()
         await sending
     await finished.wait()

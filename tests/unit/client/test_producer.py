@@ -167,6 +167,11 @@ async def test_no_broker_at_all_and_no_writable_queue() -> None:
         namesrv.route("t", FakeBroker(), perm=4)
         with pytest.raises(NoBroker, match="no queue of topic t can be written to"):
             await producer.send(Message("t", b"x"))
+        broker = FakeBroker()
+        await broker.start()
+        namesrv.route("t", broker)
+        await producer.send(Message("t", b"at once, not after the next refresh"))
+    await broker.stop()
     await namesrv.stop()
 
 

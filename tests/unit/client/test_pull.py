@@ -116,6 +116,14 @@ async def test_seeking(mq: EmbeddedBroker) -> None:
         await consumer.seek_to_end(queue)
         await send(mq, "t", [b"new"])
         assert await poll_all(consumer, 1) == [b"new"]
+        assert await consumer.committed(queue) is not None
+    async with PullConsumer("g2", namesrv=mq.namesrv, start=FIRST, auto_commit=False) as consumer:
+        await consumer.assign([queue])
+        await consumer.seek(queue, 5)
+        assert await poll_all(consumer, 2) == [b"5", b"new"]
+        await consumer.seek(queue, 6)
+        await consumer.assign([])
+        assert await consumer.committed(queue) == 0
 
 
 @in_loop
@@ -124,9 +132,9 @@ async def test_a_paused_queue_brings_nothing_new(mq: EmbeddedBroker) -> None:
     async with PullConsumer("g", namesrv=mq.namesrv, start=FIRST) as consumer:
         one, two = await consumer.queues("t")
         await consumer.assign([one, two])
+        await asyncio.sleep(0.05)  # pulls are at the broker by now
         consumer.pause(one)
-        await consumer.seek(one, 0)  # ends the pull that is under way
-        consumer.pause(one)
+        await consumer.seek(two, 0)
         await send(mq, "t", numbered(10))
         assert len(await poll_all(consumer, 5)) == 5
         assert {message.queue_id for message in await consumer.poll(0.05)} <= {0}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqctl.client import ConsumeFrom, Limits, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, ReceivedMessage, RetryLater
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
 from mqctl.client.offsets import local_offsets_path
 from mqctl.errors import ConfigError, ConnectionFailed
@@ -162,6 +162,28 @@ async def test_an_exception_is_a_failure_and_is_logged(mq: EmbeddedBroker, caplo
 
 
 @in_loop
+async def test_what_the_broker_cannot_find_goes_back_as_a_copy(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    inbox = Inbox()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await inbox(message)
+        if message.reconsume_times == 0:
+            message.phys_offset = 10**9  # as if the log had been cleaned meanwhile
+            raise RetryLater
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST):
+        await send(mq, "t", [b"x" * 10_000], tags="a", keys="k")  # compressed
+        await inbox.wait(1)
+        await until(lambda: mq.messages("SCHEDULE_TOPIC_XXXX"))
+        mq.clock.advance(60)
+        await inbox.wait(2)
+    first, second = inbox.messages
+    assert (second.body, second.topic, second.tags, second.keys) == (first.body, "t", "a", ["k"])
+    assert (second.msg_id, second.reconsume_times) == (first.msg_id, 1)
+
+
+@in_loop
 async def test_orderly_keeps_order_over_failures(mq: EmbeddedBroker) -> None:
     mq.create_topic("t")
     seen: list[tuple[bytes, int]] = []
@@ -305,6 +327,27 @@ async def test_one_slow_message_holds_back_the_position_and_in_the_end_the_queue
 
 
 @in_loop
+async def test_a_listener_that_hangs_loses_its_message(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    inbox = Inbox()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await inbox(message)
+        if message.reconsume_times == 0:
+            await asyncio.sleep(60)
+
+    async with PushConsumer(
+        "g", handle, "t", mq.namesrv, start=FIRST, consume_timeout=0.05, finish_seconds=0.01
+    ) as consumer:
+        await send(mq, "t", [b"x"])
+        await inbox.wait(1)
+        await until(lambda: sum(held.position for held in consumer.held_queues()) == 1)
+        mq.clock.advance(60)
+        await inbox.wait(2)
+    assert [message.reconsume_times for message in inbox.messages] == [0, 1]
+
+
+@in_loop
 async def test_a_topic_may_come_later(mq: EmbeddedBroker) -> None:
     inbox = Inbox()
     async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST) as consumer:
@@ -326,6 +369,24 @@ async def test_the_broker_restarts_under_load(mq: EmbeddedBroker) -> None:
         await asyncio.to_thread(mq.start)
         await send(mq, "t", numbered(100, 100))
         await until(lambda: set(inbox.bodies) == set(numbered(200)), 15)
+
+
+@in_loop
+async def test_nothing_needs_the_name_server_once_routes_are_known(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    inbox, other = Inbox(), Inbox()
+    async with (
+        Producer("p", mq.namesrv) as producer,
+        PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST) as consumer,
+    ):
+        await producer.send(Message("t", b"before"))
+        async with PushConsumer("g", other, "t", mq.namesrv, start=FIRST):
+            await until(lambda: len(own(consumer)) == 2)
+            await asyncio.to_thread(mq._background.run, mq._namesrv.stop())
+        await until(lambda: len(own(consumer)) == 4)  # the broker tells who is in the group
+        for body in numbered(8):
+            await producer.send(Message("t", body))
+        await until(lambda: {b"before", *numbered(8)} <= {*inbox.bodies, *other.bodies})
 
 
 @in_loop

@@ -15,6 +15,7 @@ from mqctl.remoting.message import (
     BatchEntry,
     BatchError,
     Message,
+    ReceivedMessage,
     decode_batch,
     decode_records,
     encode_batch,
@@ -22,6 +23,7 @@ from mqctl.remoting.message import (
 from mqctl.remoting.unique_id import UniqueIdGenerator, born_time_ms, local_ip
 from mqctl.store import properties, record
 from mqctl.store.properties import RESERVED_NAMES, format_properties, parse_properties
+from mqctl.store.record import RecordError
 
 # -- properties -------------------------------------------------------------------------------------
 
@@ -157,6 +159,36 @@ def test_cut_records() -> None:
         with pytest.raises(record.RecordError):
             decode_records(REAL_RECORD[:end])
     assert decode_records(b"") == []
+
+
+@given(
+    st.binary(max_size=40),
+    st.sampled_from([0, 1, 8, 0x10, 0x20, 0x30]),
+    st.dictionaries(words, words, max_size=3),
+    st.integers(-1, 200),
+)
+def test_the_quick_way_finds_what_the_careful_one_does(
+    body: bytes, sys_flag: int, table: dict[str, str], damaged_at: int
+) -> None:
+    data = bytearray(stored(body, sys_flag, format_properties(table)) + REAL_RECORD)
+    if damaged_at >= 0:
+        data[damaged_at % len(data)] ^= 0x41
+
+    def carefully() -> list[ReceivedMessage]:
+        found: list[ReceivedMessage] = []
+        at = 0
+        while at < len(data):
+            found.append(ReceivedMessage.from_record(record.parse(data, at)))
+            at += found[-1].size_bytes
+        return found
+
+    try:
+        expected = carefully()
+    except RecordError:
+        with pytest.raises(RecordError):
+            decode_records(bytes(data))
+    else:
+        assert decode_records(bytes(data)) == expected
 
 
 @given(st.binary(max_size=300))

@@ -86,6 +86,18 @@ def opened(root: Path, clock: Clock | None = None, **sizes: int) -> Iterator[Mes
         store.close()
 
 
+def save(store: MessageStore) -> None:
+    """What the broker does now and then."""
+    mark = store.published
+    store.flush_queues()
+    if store.index is not None:
+        store.index.settle()
+    saving = store.saver.begin(mark, with_index=True)
+    saving.sync()
+    store.log.sync()
+    saving.write()
+
+
 def crash_copy(store: MessageStore, to: Path) -> Path:
     """The directory as it is at this moment: what a kill leaves behind."""
     shutil.copytree(store.config.root, to)
@@ -94,8 +106,10 @@ def crash_copy(store: MessageStore, to: Path) -> Path:
 
 def drop_without_close(store: MessageStore) -> None:
     """Closes the descriptors, as the end of a process does, and nothing else."""
-    store.log._handles.close()
+    store.log.release()
     store._handles.close()
+    if store.index is not None:
+        store.index.release()
 
 
 def records(store: MessageStore, topic: str = "t", queue_id: int = 0, start: int | None = None) -> list[Record]:

@@ -12,31 +12,38 @@ import pytest
 from mqctl.errors import StoreError
 from mqctl.store.checkpoint import FILE_SIZE, LAYOUT, Checkpoint, IndexPosition, read_checkpoint, write_checkpoint
 from mqctl.store.consumequeue import ENTRY_SIZE
+from mqctl.store.index import key_hash
+from mqctl.store.indexfile import Geometry, IndexFile
 from mqctl.store.store import MessageStore, NewMessage
 from tests.unit.store.stores import (
     FILE,
     HOST,
     Clock,
     bodies,
-    crash_copy,
     drop_without_close,
     message,
     new_store,
     numbered,
     opened,
     put_all,
+    save,
     store_config,
 )
 
 RECORD = 100
-WHOLE = Checkpoint(11_000, 12_000, 13, 14, IndexPosition(20261118120000123, 16, 12))
+WHOLE = Checkpoint(11_000, 12_000, 13, 14, 15, IndexPosition(20261118120000123, 16, 12))
 
 # -- the file -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "checkpoint",
-    [WHOLE, WHOLE._replace(index_position=None), Checkpoint(1, 2, 3), Checkpoint(0, 0, 0, 0, IndexPosition(0, 0, 0))],
+    [
+        WHOLE,
+        WHOLE._replace(index_position=None),
+        Checkpoint(1, 2, 3),
+        Checkpoint(0, 0, 0, 0, -1, IndexPosition(0, 0, 0)),
+    ],
 )
 def test_written_and_read(tmp_path: Path, checkpoint: Checkpoint) -> None:
     write_checkpoint(tmp_path / "checkpoint", WHOLE)
@@ -60,7 +67,7 @@ def test_what_java_wrote_since_voids_our_part(tmp_path: Path) -> None:
     assert read_checkpoint(path) == Checkpoint(11_000, 12_001, 13)
 
 
-@pytest.mark.parametrize("at", range(64, 132))
+@pytest.mark.parametrize("at", range(64, 140))
 def test_a_damaged_seal_is_none(tmp_path: Path, at: int) -> None:
     path = tmp_path / "checkpoint"
     write_checkpoint(path, WHOLE)
@@ -77,18 +84,6 @@ def test_a_file_cut_short_promises_nothing(tmp_path: Path, size: int) -> None:
 
 
 # -- starts after a kill --------------------------------------------------------------------------------
-
-
-def save(store: MessageStore) -> None:
-    """What the broker does now and then."""
-    mark = store.published
-    store.flush_queues()
-    if store.index is not None:
-        store.index.settle()
-    saving = store.begin_saving(mark, with_index=True)
-    saving.sync()
-    store.log.sync()
-    store.write_checkpoint(store.checkpoint_after(saving))
 
 
 def keyed(count: int, start: int = 0, topic: str = "t") -> list[NewMessage]:
@@ -203,6 +198,23 @@ def test_a_kill_while_queues_are_made_anew(tmp_path: Path, monkeypatch: pytest.M
         assert bodies(store) == [each.body for each in numbered(33)]
 
 
+@pytest.mark.parametrize("more_before", [0, 2])
+@pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "in memory"])
+def test_a_topic_deleted_and_made_again_after_the_checkpoint(tmp_path: Path, flushed: bool, more_before: int) -> None:
+    store = new_store(tmp_path)
+    put_all(store, [*numbered(5), *numbered(5, topic="other")])
+    save(store)
+    put_all(store, numbered(more_before, start=5))
+    store.drop_topic("t")
+    put_all(store, numbered(3, start=50))
+    if flushed:
+        store.flush_queues()
+    drop_without_close(store)
+    with opened(tmp_path) as store:
+        assert bodies(store) == [each.body for each in numbered(3, start=50)]
+        assert bodies(store, "other") == [each.body for each in numbered(5)]
+
+
 def test_a_checkpoint_beyond_the_log_is_not_believed(tmp_path: Path) -> None:
     """The last log files were lost, and the checkpoint speaks of a log that is no more."""
     saved_and_killed(tmp_path)
@@ -210,6 +222,38 @@ def test_a_checkpoint_beyond_the_log_is_not_believed(tmp_path: Path) -> None:
         path.unlink()
     with opened(tmp_path) as store:
         assert bodies(store) == [each.body for each in numbered(10)]
+
+
+def test_a_copy_whose_checkpoint_is_younger_than_its_log(tmp_path: Path) -> None:
+    """As copying the folder of a running broker makes it. A hole in the log would one day end it."""
+    store = new_store(tmp_path)
+    put_all(store, numbered(4))
+    save(store)
+    older = (tmp_path / "commitlog" / f"{0:020d}").read_bytes()
+    put_all(store, numbered(3, start=4))
+    save(store)
+    drop_without_close(store)
+    (tmp_path / "commitlog" / f"{0:020d}").write_bytes(older)
+    with opened(tmp_path) as store:
+        assert store.log.end == 4 * RECORD
+        assert bodies(store) == [each.body for each in numbered(4)]
+
+
+@pytest.mark.parametrize("topic", ["t", "other"])
+def test_a_copy_whose_checkpoint_is_younger_than_its_queues(tmp_path: Path, topic: str) -> None:
+    store = new_store(tmp_path)
+    put_all(store, [*numbered(4), *numbered(1, topic="other")])
+    save(store)
+    path = tmp_path / "consumequeue" / topic / "0" / f"{0:020d}"
+    older = path.read_bytes()
+    put_all(store, [*numbered(3, start=4), *numbered(1, start=1, topic="other")])
+    save(store)
+    put_all(store, [*numbered(1, start=7), *numbered(1, start=2, topic="other")])
+    drop_without_close(store)
+    path.write_bytes(older)
+    with opened(tmp_path) as store:
+        assert bodies(store) == [each.body for each in numbered(8)]
+        assert bodies(store, "other") == [each.body for each in numbered(3)]
 
 
 def test_java_s_checkpoint_goes_by_files(tmp_path: Path) -> None:
@@ -243,29 +287,55 @@ def found(store: MessageStore, number: int) -> int:
 
 @pytest.mark.parametrize("settled", [True, False], ids=["in the file", "in memory"])
 def test_keys_after_the_checkpoint_are_filed(tmp_path: Path, settled: bool) -> None:
-    store = new_store(tmp_path / "store")
+    with_keys(tmp_path, settled=settled)
+    with opened(tmp_path) as store:
+        assert [found(store, number) for number in range(22)] == [1] * 21 + [0]
+
+
+def with_keys(root: Path, *, settled: bool = True) -> Path:
+    """Twelve keys, a checkpoint, nine more, a kill. Returns the index file."""
+    store = new_store(root)
     put_all(store, keyed(12))
     save(store)
     put_all(store, keyed(9, start=12))
+    assert store.index is not None
     if settled:
-        assert store.index is not None
         store.index.settle()
-    copy = crash_copy(store, tmp_path / "copy")
-    store.close()
-    with opened(copy) as store:
+    drop_without_close(store)
+    return next(each for each in (root / "index").iterdir())
+
+
+def slot_of(number: int) -> int:
+    return key_hash("t", f"k{number}") % Geometry().hash_slots
+
+
+@pytest.mark.parametrize("value", [0, 5, 99], ids=["not written", "of another", "beyond the end"])
+def test_slots_that_a_crash_left_behind(tmp_path: Path, value: int) -> None:
+    """The entries behind the checkpoint are there; what their slots hold is put right, in one way or another."""
+    path = with_keys(tmp_path)
+    file = IndexFile.open(path, Geometry())
+    for number in (13, 20):
+        file.set_newest([slot_of(number)], {slot_of(number): value})
+    file.close()
+    with opened(tmp_path) as store:
+        assert [found(store, number) for number in range(22)] == [1] * 21 + [0]
+
+
+def test_entries_that_a_crash_left_behind_are_not_believed(tmp_path: Path) -> None:
+    path = with_keys(tmp_path)
+    file = IndexFile.open(path, Geometry())
+    file.write(Geometry().entry_at(15), bytes(2 * 20))
+    file.close()
+    with opened(tmp_path) as store:
         assert [found(store, number) for number in range(22)] == [1] * 21 + [0]
 
 
 def test_an_index_removed_by_hand_is_made_anew(tmp_path: Path) -> None:
-    store = new_store(tmp_path / "store")
-    put_all(store, keyed(12))
-    save(store)
-    copy = crash_copy(store, tmp_path / "copy")
-    store.close()
-    shutil.rmtree(copy / "index")
-    with opened(copy) as store:
-        assert [found(store, number) for number in range(12)] == [1] * 12
-        assert bodies(store) == [each.body for each in numbered(12)]
+    with_keys(tmp_path)
+    shutil.rmtree(tmp_path / "index")
+    with opened(tmp_path) as store:
+        assert [found(store, number) for number in range(22)] == [1] * 21 + [0]
+        assert bodies(store) == [each.body for each in numbered(21)]
 
 
 # -- disks that refuse ----------------------------------------------------------------------------------
@@ -277,7 +347,7 @@ def test_after_a_failed_sync_nothing_more_is_promised(tmp_path: Path, monkeypatc
     save(store)
     put_all(store, numbered(4, start=4))
     store.flush_queues()
-    saving = store.begin_saving(store.published, with_index=False)
+    saving = store.saver.begin(store.published, with_index=False)
 
     def refuse(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -286,7 +356,6 @@ def test_after_a_failed_sync_nothing_more_is_promised(tmp_path: Path, monkeypatc
         broken.setattr(os, "fdatasync", refuse)
         with pytest.raises(StoreError, match=r"cannot sync .*consumequeue"):
             saving.sync()
-    store.sync_failed = True
     store.close()
     assert (tmp_path / "abort").exists()
     assert read_checkpoint(tmp_path / "checkpoint").safe_offset == 4 * RECORD

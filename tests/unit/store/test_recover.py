@@ -34,6 +34,7 @@ from tests.unit.store.stores import (
     opened,
     put_all,
     records,
+    save,
     store_config,
 )
 
@@ -566,6 +567,10 @@ class AnyLife(RuleBasedStateMachine):
     @rule()
     def flush(self) -> None:
         self.store.flush_queues()
+
+    @rule()
+    def checkpoint(self) -> None:
+        save(self.store)
 
     @rule()
     def prepare(self) -> None:

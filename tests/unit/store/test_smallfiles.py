@@ -133,4 +133,7 @@ def test_content_is_synced_before_it_is_renamed(path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "replace", replace)
     replace_file(path, b"1")
+    assert steps == ["fsync", "rename", "fsync", "fsync"]  # the last for the folder, which is new itself
+    steps.clear()
+    replace_file(path, b"2")
     assert steps == ["fsync", "rename", "fsync"]

@@ -322,6 +322,24 @@ async def test_a_full_disk(small_disk: Path) -> None:
         assert (await client.pull(end)).bodies == [BODY]
 
 
+@in_loop
+async def test_a_small_message_finds_room_where_a_large_one_did_not(small_disk: Path) -> None:
+    """Half of the large one is on the disk. Making that undone must not need the room it lacked."""
+    ballast = small_disk / "ballast"
+    large = bytes(range(256)) * 1024
+    sizes = {"mapped_file_size_commit_log": 1024 * 1024, "clean_resource_interval": 600_000}
+    async with serving(small_disk / "store", **sizes) as (house, client):
+        await client.sent(BODY)
+        fill_up(ballast)
+        os.truncate(ballast, ballast.stat().st_size - 128 * 1024)
+        assert (await client.send(large)).code == 14
+        assert await client.sent(b"small") == 1
+        house.broker.store.flush_queues()
+        shutil.copytree(small_disk / "store", small_disk.parent / "killed")
+    async with running(small_disk.parent / "killed", **sizes) as house:
+        assert (await house.client().pull(0)).bodies == [BODY, b"small"]
+
+
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
 @in_loop
 async def test_a_start_on_a_full_disk(small_disk: Path, clean: bool) -> None:

@@ -203,9 +203,32 @@ async def test_a_delivery_that_the_disk_refuses_is_tried_again(
 
 
 @in_loop
-async def test_a_full_disk_only_puts_deliveries_off(tmp_path: Path) -> None:
+async def test_a_message_that_cannot_be_read_now_is_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = MovableClock()
     async with serving(tmp_path, clock=clock) as (house, client):
+        await client.sent(b"1", properties={"DELAY": "17"})
+        log = house.broker.store.log
+        read, tried = log.read, asyncio.Event()
+
+        def refuse(phys_offset: int, size: int) -> bytes | None:
+            if not tried.is_set():
+                tried.set()
+                raise StoreError("input/output error")
+            return read(phys_offset, size)
+
+        monkeypatch.setattr(log, "read", refuse)
+        clock.advance(3601)
+        await tried.wait()
+        clock.advance(2)
+        assert [each.body for each in await arrived(client, 1)] == [b"1"]
+
+
+@in_loop
+async def test_a_full_disk_only_puts_deliveries_off(tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with serving(tmp_path, clock=clock, clean_resource_interval=10**9) as (house, client):
         await client.sent(b"1", properties={"DELAY": "17"})
         house.broker.store.refusing = "the disk is full"
         clock.advance(3601)

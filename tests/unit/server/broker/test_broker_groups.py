@@ -11,7 +11,7 @@ import pytest
 from tests.aio import in_loop
 from tests.unit.server.broker.harness import heartbeat, pull_ext, running, serving
 
-UPDATE, ALL = 200, 201
+UPDATE, ALL, DELETE, UPDATE_LIST, GET = 200, 201, 207, 225, 352
 
 
 def settings(group: str = "g", **changed: Any) -> bytes:
@@ -92,3 +92,36 @@ async def test_who_may_consume(tmp_path: Path, changed: dict[str, Any], model: s
         await client.ok(UPDATE, body=settings(**changed))
         await client.ok(34, body=heartbeat("me", ["g"], messageModel=model))
         assert (await client.ask(11, pull_ext(sysFlag=0))).code == code
+
+
+@in_loop
+async def test_many_at_once_or_none(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (house, client):
+        many = {"groupConfigList": [{"groupName": "a", "retryMaxTimes": 5}, {"groupName": "b"}]}
+        await client.ok(UPDATE_LIST, body=json.dumps(many).encode())
+        assert (await client.json(GET, {"group": "a"}))["retryMaxTimes"] == 5
+        many["groupConfigList"][0]["retryMaxTimes"] = 6
+        many["groupConfigList"].append({"groupName": "a/b"})
+        assert (await client.ask(UPDATE_LIST, body=json.dumps(many).encode())).code == 1
+        assert (await client.json(GET, {"group": "a"}))["retryMaxTimes"] == 5
+        await client.ok(UPDATE_LIST, body=b'{"groupConfigList":[]}')
+        assert house.broker.groups.get("b") is not None
+        assert (await client.ask(GET, {"group": "nobody"})).code == 26
+
+
+@pytest.mark.parametrize("with_offsets", [True, False])
+@in_loop
+async def test_a_group_is_deleted(tmp_path: Path, with_offsets: bool) -> None:
+    async with serving(tmp_path) as (house, client):
+        await client.ok(UPDATE, body=settings())
+        for group in ("g", "gg"):
+            where = {"consumerGroup": group, "topic": "t", "queueId": 0, "commitOffset": 4}
+            await client.ok(15, where)
+        await client.ok(DELETE, {"groupName": "g", "removeOffset": str(with_offsets).lower()})
+        assert "g" not in (await client.json(ALL))["subscriptionGroupTable"]
+        assert house.broker.offsets.get("g", "t", 0) == (None if with_offsets else 4)
+        assert house.broker.offsets.get("gg", "t", 0) == 4
+        await client.ok(DELETE, {"groupName": "g"})  # again: nothing to do
+    async with running(tmp_path) as house:
+        assert house.broker.groups.get("g") is None
+        assert house.broker.offsets.get("g", "t", 0) == (None if with_offsets else 4)

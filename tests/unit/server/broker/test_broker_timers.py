@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import shutil
+import struct
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,23 @@ async def test_a_queue_that_apache_rebuilt_holds_tag_hashes(tmp_path: Path) -> N
         await arrived(client, 1)
         await until(lambda: idle(house))
         assert (await client.pull()).bodies == [b"200"]
+
+
+@in_loop
+async def test_what_apaches_broker_delivered_does_not_come_again(tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with serving(tmp_path, clock=clock) as (_, client):
+        now = clock.now_ms()
+        for seconds in (100, 200, 150):
+            await send_at(client, now + seconds * 1000, b"%d" % seconds)
+    # Two messages of the queue were read, and delivered up to 160 s.
+    (tmp_path / "config" / "timercheck").write_bytes(struct.pack(">qqqq", now + 160_000, 0, 2, 2) + bytes(4064))
+    clock.advance(1000)
+    async with running(tmp_path, clock=clock) as house:
+        client = house.client()
+        await until(lambda: idle(house))
+        assert [each.body for each in await arrived(client, 2)] == [b"150", b"200"]
+        assert await client.max_offset() == 2
 
 
 @in_loop

@@ -13,6 +13,8 @@ import pytest
 
 from mqctl.errors import StoreError
 from mqctl.remoting.message import ReceivedMessage, decode_records
+from mqctl.server.broker.transaction_halves import OP_BLOCK, _OpBlocks, read_record
+from mqctl.server.broker.transaction_messages import half_copy, op_message
 from mqctl.store import record
 from mqctl.store.fetch import Limits, fetch
 from mqctl.store.files import Segments
@@ -539,3 +541,65 @@ async def test_what_has_ended_is_not_read_again(tmp_path: Path) -> None:
         assert offsets.get("CID_RMQ_SYS_TRANS", HALF, 0) == late.queue_offset
         assert offsets.get("CID_RMQ_SYS_TRANS", OP, 0) == 20
         assert await end(client, late, COMMIT) == 0
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@in_loop
+async def test_the_copies_that_apaches_broker_makes_are_understood(tmp_path: Path, ended: bool) -> None:
+    """It moves a half that is not to be asked about yet out of its way, and ends it by its first place alone."""
+    async with serving(tmp_path / "first") as (house, client):
+        half = await begin(client)
+        store = house.broker.store
+        found = read_record(store, half.phys_offset)
+        assert found is not None
+        copy = half_copy(found, 0)
+        copy.properties = f"{found.properties}\x02TRAN_PREPARED_QUEUE_OFFSET\x010".encode()
+        place = store.put(copy)
+        if ended:
+            store.put(op_message(half.queue_offset, 0, store.store_host))
+        store.commit()
+        root = crashed(house, tmp_path / "second")
+    async with running(root) as house:
+        client = house.client()
+        await join(client)
+        if ended:
+            assert await end(client, Sent(place.queue_offset, place.phys_offset), COMMIT) == 1
+        else:
+            assert await end(client, half, COMMIT) == 0
+            assert await end(client, Sent(place.queue_offset, place.phys_offset), COMMIT) == 0
+        await check(house)
+        assert client.pushed.empty()
+        assert await bodies(client) == ([] if ended else [b"body"])
+
+
+@in_loop
+async def test_halves_without_a_unique_key_are_kept_apart(tmp_path: Path) -> None:
+    async with serving(tmp_path / "first") as (house, client):
+        born = long_ago()
+        for number in range(3):
+            fields = half_fields(born=born)
+            del fields["properties"]["UNIQ_KEY"]
+            await client.sent(b"%d" % number, **fields)
+        await check(house)
+        root = crashed(house, tmp_path / "second")
+    async with running(root) as house:
+        client = house.client()
+        await join(client)
+        await check(house)
+        questions = [await asked(client) for _ in range(3)]
+        assert "msgId" not in questions[0].ext
+        for question in questions:
+            assert await end(client, question.half, COMMIT) == 0
+        assert sorted(await bodies(client)) == [b"0", b"1", b"2"]
+
+
+def test_ops_are_noted_by_the_block() -> None:
+    ops = _OpBlocks()
+    for number in range(5000):
+        ops.add(number, number)
+    assert ops.first_needed(0) == 0
+    assert ops.first_needed(2500) == 2 * OP_BLOCK
+    ops.add(6 * OP_BLOCK, 6000)  # was not written: its place is given to another
+    ops.add(5000, 7000)
+    assert ops.first_needed(5000) == 5000
+    assert ops.first_needed(7001) is None

@@ -10,6 +10,7 @@ import pytest
 
 from mqctl.errors import NotFound, StoreError
 from mqctl.store import record
+from mqctl.store.consumequeue import ENTRY, LOST_SIZE
 from mqctl.store.offline import logscan
 from mqctl.store.offline.folder import StoreFolder
 from mqctl.store.offline.queuefiles import usage, usage_by_tag
@@ -71,6 +72,18 @@ def test_info(root: Path) -> None:
     assert (info.clean, info.topics, info.queues, info.messages) == (True, 2, 2, 20)
     assert info.config_files == ["topics.json"]
     assert info.disk_bytes > 0
+
+
+def test_places_of_lost_messages_hold_nothing(root: Path) -> None:
+    """Recovery marks them with a size that no message has."""
+    before = usage(StoreFolder(root).queues[0])
+    path = root / "consumequeue/t/0" / f"{0:020d}"
+    entry = ENTRY.unpack(path.read_bytes()[ENTRY.size : 2 * ENTRY.size])
+    overwrite(path, ENTRY.size, ENTRY.pack(entry[0], LOST_SIZE, 0))
+    store = StoreFolder(root)
+    assert usage(store.queues[0]) == (before.messages - 1, before.size_bytes - entry[1])
+    assert usage_by_tag(store.queues[0])[0] == usage(store.queues[0])
+    assert list(store.messages(store.queues[0], 1, 2)) == ["t/0@1: the message is lost"]
 
 
 def test_info_without_queues_finds_the_end_in_the_log(root: Path) -> None:

@@ -174,6 +174,11 @@ def test_a_second_repair_overwrites_nothing(root: Path) -> None:
         mend(root)
     assert {path.name for path in (root / "damaged/consumequeue/t").iterdir()} == {"0", "0.2"}
     assert served(root) == {0: [*ALL[:3], *ALL[5:]], 1: ALL}
+    store = StoreFolder(root)
+    found = list(store.messages(store.queues[0], 3, 6))
+    assert found[:2] == [f"t/0@{number}: the message is lost, that of offset 5 stands for it" for number in (3, 4)]
+    assert not isinstance(found[2], str)
+    assert found[2].body == ALL[5]
 
 
 def test_damage_up_to_a_file_s_end_becomes_a_blank(root: Path) -> None:

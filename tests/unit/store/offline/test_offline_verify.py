@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE
-from mqctl.store.offline import check_queues, findings
+from mqctl.store.offline import check_queue, findings
 from mqctl.store.offline import verify as verifying
 from mqctl.store.offline.findings import Report
 from mqctl.store.offline.folder import StoreFolder
@@ -64,7 +64,7 @@ def test_a_sound_store(root: Path) -> None:
 
 
 def test_pieces_that_are_compared_one_by_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check_queues, "PIECE", ENTRY_SIZE)
+    monkeypatch.setattr(check_queue, "PIECE", ENTRY_SIZE)
     assert check(root).findings == []
 
 

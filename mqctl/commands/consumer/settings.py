@@ -1,0 +1,202 @@
+"""`mqctl consumer config`, `update` and `delete`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mqctl import journal
+from mqctl.commands.changing import DryRunOption, YesOption, confirm
+from mqctl.commands.common import AdminCommand, Session, session_of
+from mqctl.commands.consumer.shared import ClusterOption, GroupArgument, app, find_groups
+from mqctl.commands.telling import report_missing
+from mqctl.output import Column
+
+if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
+    from mqctl.client.consumers import GroupConfig
+    from mqctl.client.groups import Outcome
+    from mqctl.errors import MqError
+
+BrokerOption = Annotated[
+    str | None, typer.Option("-b", "--broker", metavar="ADDR", help="Only this broker, as host:port.")
+]
+
+
+@app.command(cls=AdminCommand)
+def config(ctx: typer.Context, group: GroupArgument, cluster: ClusterOption = None) -> None:
+    """Show the settings of a consumer group on each broker.
+
+    \b
+    Example:
+      mqctl consumer config order-service
+    """
+    session = session_of(ctx)
+    given, failed = session.ask(lambda admin: _configs(admin, group, cluster))
+    fields = {field: None for found in given.values() for field in found if field != "groupName"}
+    rows = [{"brokerName": name, **{field: found.get(field) for field in fields}} for name, found in given.items()]
+    if len(given) == 1 and session.output is None:
+        [row] = rows
+        rows = [{"setting": setting, "value": value} for setting, value in row.items()]
+        session.print_rows([Column("setting"), Column("value")], rows)
+    else:
+        session.print_rows([Column("brokerName", "BROKER"), *map(Column, fields)], rows)
+    report_missing(session, failed)
+
+
+async def _configs(admin: Admin, group: str, cluster: str | None) -> tuple[dict[str, GroupConfig], dict[str, MqError]]:
+    from mqctl.client.consumers import group_config
+    from mqctl.client.everywhere import ask_all
+
+    known = await find_groups(admin, cluster)
+    answers = await ask_all(known.find(group), lambda address: group_config(admin, address, group))
+    given = {name: found for name, found in answers.given.items() if found is not None}
+    return given, {**known.failed, **answers.failed}
+
+
+# -- update ---------------------------------------------------------------------------------------------
+
+CHANGED: Final = [
+    Column("brokerName", "BROKER"),
+    Column("brokerAddr", "ADDRESS"),
+    Column("changed", show=lambda changed: ", ".join(changed) or "nothing"),
+    Column("before", wide=True),
+    Column("after", wide=True),
+]
+
+
+@app.command(cls=AdminCommand)
+def update(
+    ctx: typer.Context,
+    group: GroupArgument,
+    enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether it may consume.")] = None,
+    from_min: Annotated[
+        bool | None, typer.Option("--from-min/--no-from-min", help="Whether it may start at the oldest message.")
+    ] = None,
+    broadcast: Annotated[bool | None, typer.Option("--broadcast/--no-broadcast")] = None,
+    retry_queues: Annotated[int | None, typer.Option("-q", "--retry-queues", min=0, metavar="N")] = None,
+    retry_max: Annotated[
+        int | None, typer.Option("-r", "--retry-max", min=-1, metavar="N", help="Tries before a message is dead.")
+    ] = None,
+    broker_id: Annotated[int | None, typer.Option("--broker-id", min=0, metavar="ID")] = None,
+    slow_broker: Annotated[
+        int | None, typer.Option("--slow-broker", min=0, metavar="ID", help="Who serves it when it is slow.")
+    ] = None,
+    notify: Annotated[
+        bool | None, typer.Option("--notify/--no-notify", help="Whether clients hear of each other at once.")
+    ] = None,
+    orderly: Annotated[bool | None, typer.Option("--orderly/--no-orderly", help="RocketMQ 5 only.")] = None,
+    cluster: ClusterOption = None,
+    broker: BrokerOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Create a consumer group, or change one.
+
+    On all masters of the cluster; -c chooses one where there are several. What is not given stays as it is; a new group
+    gets what mqadmin gives it.
+
+    \b
+    Examples:
+      mqctl consumer update order-service --retry-max 5
+      mqctl consumer update order-service --disable --dry-run
+    """
+    from mqctl.client.groups import update_group
+
+    if cluster is not None and broker is not None:
+        raise typer.BadParameter("give -c or -b, not both")
+    given = {
+        "consumeEnable": enable,
+        "consumeFromMinEnable": from_min,
+        "consumeBroadcastEnable": broadcast,
+        "retryQueueNums": retry_queues,
+        "retryMaxTimes": retry_max,
+        "brokerId": broker_id,
+        "whichBrokerWhenConsumeSlowly": slow_broker,
+        "notifyConsumerIdsChangedEnable": notify,
+        "consumeMessageOrderly": orderly,
+    }
+    wish = {name: value for name, value in given.items() if value is not None}
+    session = session_of(ctx)
+    outcomes = session.ask(lambda admin: update_group(admin, group, wish, cluster, broker, dry_run=dry_run))
+    _finish(session, "update of" if not dry_run else None, group, outcomes)
+
+
+def _finish(session: Session, what: str | None, group: str, outcomes: list[Outcome]) -> None:
+    """Prints and journals, then says whether all, some or none of the brokers did it."""
+    done = [outcome for outcome in outcomes if outcome.error is None]
+    failed = {outcome.broker_name: outcome.error for outcome in outcomes if outcome.error is not None}
+    if failed and not done:
+        raise next(iter(failed.values()))
+    session.print_rows(CHANGED, [_changed_row(outcome) for outcome in done])
+    if what is not None:
+        changes = [
+            journal.change(outcome.before, outcome.after, brokerAddr=outcome.address, group=group) for outcome in done
+        ]
+        journal.record(session.env, session.name_servers, "group", f"{what} group {group}", changes)
+    report_missing(session, failed)
+
+
+def _changed_row(outcome: Outcome) -> dict[str, Any]:
+    before, after = outcome.before or {}, outcome.after or {}
+    changed = [
+        f"{field} {_value(before.get(field))} -> {_value(after.get(field))}"
+        for field in dict.fromkeys([*before, *after])
+        if before.get(field) != after.get(field) and (field != "groupName" or outcome.after is None)
+    ]
+    return {
+        "brokerName": outcome.broker_name,
+        "brokerAddr": outcome.address,
+        "changed": changed,
+        "before": outcome.before,
+        "after": outcome.after,
+    }
+
+
+def _value(value: Any) -> str:
+    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# -- delete ---------------------------------------------------------------------------------------------
+
+
+@app.command(cls=AdminCommand)
+def delete(
+    ctx: typer.Context,
+    group: GroupArgument,
+    offsets: Annotated[bool, typer.Option("--offsets", help="Forget how far it was as well.")] = False,
+    topics: Annotated[
+        bool, typer.Option("--topics", help="Delete its retry and dead letter topics as well, with their messages.")
+    ] = False,
+    cluster: ClusterOption = None,
+    broker: BrokerOption = None,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Delete a consumer group.
+
+    Its offsets stay unless --offsets is given, its retries and dead letters unless --topics is. A broker that makes
+    groups by itself makes it again as soon as a consumer comes.
+
+    \b
+    Examples:
+      mqctl consumer delete order-service --dry-run
+      mqctl consumer delete order-service --offsets --yes
+    """
+    from mqctl.client.groups import delete_everywhere, find_deletable
+
+    session = session_of(ctx)
+    found = session.ask(lambda admin: find_deletable(admin, group, cluster, broker))
+    question = (
+        f"Delete the group {group} on {', '.join(found.brokers)}: {found.clients} clients are connected, "
+        f"{found.behind} messages are unread{', its offsets go' if offsets else ''}"
+        f"{', retries and dead letters go' if topics else ''}. Go on?"
+    )
+    if dry_run:
+        session.env.say(question.removesuffix(" Go on?"))
+    else:
+        confirm(session, question, yes)
+    outcomes = session.ask(
+        lambda admin: delete_everywhere(admin, found, offsets=offsets, topics=topics, dry_run=dry_run)
+    )
+    _finish(session, "deletion of" if not dry_run else None, group, outcomes)

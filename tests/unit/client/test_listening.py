@@ -1,0 +1,132 @@
+"""Calling listeners: how many at a time, what counts as failure, and that nothing submitted is forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+
+import pytest
+
+from mqctl.client.held import HeldQueue
+from mqctl.client.listening import Listener, NotStarted, TaskWorkers, ThreadWorkers, workers
+from mqctl.remoting.bodies import MessageQueue
+from mqctl.remoting.message import ReceivedMessage
+from tests.aio import in_loop, until
+from tests.unit.client.test_idempotence import MESSAGE
+
+MESSAGES = [replace(MESSAGE, queue_offset=number) for number in range(200)]
+
+
+def queue() -> HeldQueue:
+    return HeldQueue(MessageQueue("t", "broker-a", 0), 0)
+
+
+class Endings:
+    """How each message ended."""
+
+    def __init__(self) -> None:
+        self.errors: dict[int, BaseException | None] = {}
+
+    def __call__(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
+        assert message.queue_offset not in self.errors
+        self.errors[message.queue_offset] = error
+
+
+async def quick(message: ReceivedMessage) -> None:
+    pass
+
+
+async def waiting(message: ReceivedMessage) -> None:
+    await asyncio.sleep(0)
+
+
+def plain(message: ReceivedMessage) -> None:
+    pass
+
+
+@pytest.mark.parametrize("listener", [quick, waiting, plain])
+@pytest.mark.parametrize("concurrency", [1, 3, 20])
+@in_loop
+async def test_everything_submitted_is_finished(listener: Listener, concurrency: int) -> None:
+    endings = Endings()
+    at_work = workers(listener, concurrency, endings)
+    held = queue()
+    for message in MESSAGES:
+        at_work.submit(held, message)
+        if message.queue_offset % 7 == 0:
+            await asyncio.sleep(0)  # whatever the workers are just doing
+    await until(lambda: len(endings.errors) == len(MESSAGES))
+    await at_work.stop(1)
+    assert set(endings.errors.values()) == {None}
+
+
+@in_loop
+async def test_what_comes_while_the_last_worker_ends_is_not_forgotten() -> None:
+    endings = Endings()
+    at_work: TaskWorkers
+
+    async def listener(message: ReceivedMessage) -> None:
+        loop.call_soon(again)
+
+    def again() -> None:  # runs after the worker has ended and before anybody is told
+        if len(endings.errors) < 50:
+            at_work.submit(held, MESSAGES[len(endings.errors)])
+
+    loop = asyncio.get_running_loop()
+    held = queue()
+    at_work = TaskWorkers(listener, 1, endings)
+    at_work.submit(held, MESSAGES[0])
+    await until(lambda: len(endings.errors) == 50)
+    await at_work.stop(1)
+
+
+@in_loop
+async def test_exceptions_are_how_it_ended() -> None:
+    endings = Endings()
+
+    async def listener(message: ReceivedMessage) -> None:
+        raise ValueError
+
+    def exiting(message: ReceivedMessage) -> None:
+        raise SystemExit  # in a thread it ends the message, not the program
+
+    for at_work in (TaskWorkers(listener, 1, endings), ThreadWorkers(exiting, 1, endings)):
+        at_work.submit(queue(), MESSAGES[len(endings.errors)])
+        await until(lambda at_work=at_work: len(endings.errors) == 1 + isinstance(at_work, ThreadWorkers))  # type: ignore[misc]
+        await at_work.stop(1)
+    assert [type(error) for error in endings.errors.values()] == [ValueError, SystemExit]
+
+
+@pytest.mark.parametrize("listener", [quick, plain])
+@in_loop
+async def test_messages_of_a_dropped_queue_are_not_begun(listener: Listener) -> None:
+    endings = Endings()
+    at_work = workers(listener, 1, endings)
+    held = queue()
+    held.drop()
+    at_work.submit(held, MESSAGES[0])
+    await until(lambda: endings.errors)
+    await at_work.stop(1)
+    assert isinstance(endings.errors[0], NotStarted)
+
+
+@in_loop
+async def test_stopping_waits_for_what_runs_and_begins_nothing() -> None:
+    endings = Endings()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def listener(message: ReceivedMessage) -> None:
+        begun.set()
+        go_on.wait(10)
+
+    at_work = ThreadWorkers(listener, 1, endings)
+    held = queue()
+    for message in MESSAGES[:3]:
+        at_work.submit(held, message)
+    await asyncio.to_thread(begun.wait)
+    stopping = asyncio.create_task(at_work.stop(10))
+    await asyncio.sleep(0)
+    go_on.set()
+    await stopping
+    assert endings.errors == {0: None}
