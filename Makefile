@@ -23,10 +23,10 @@ run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with t
 	$(BIN)/mqctl standalone --store $(DATA)
 
 test: lint  ## lint, check types, run the whole suite (interop tests need Java, Maven and Go)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
-	$(BIN)/python -m pytest -m 'not interop'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not interop'
 
 lint: $(VENV)/installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .

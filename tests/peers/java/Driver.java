@@ -11,6 +11,7 @@ import java.io.FileOutputStream;
 import java.io.FileDescriptor;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
@@ -862,6 +863,7 @@ public final class Driver {
     private static synchronized JsonObject mqadmin(Request request) throws Exception {
         List<String> args = new ArrayList<>();
         request.json.getAsJsonArray("args").forEach(arg -> args.add(arg.getAsString()));
+        forgetCommands();
         ByteArrayOutputStream printed = new ByteArrayOutputStream();
         ByteArrayOutputStream complained = new ByteArrayOutputStream();
         PrintStream out = System.out;
@@ -878,6 +880,16 @@ public final class Driver {
         JsonObject reply = object("stdout", printed.toString("UTF-8"));
         reply.addProperty("stderr", complained.toString("UTF-8"));
         return reply;
+    }
+
+    /** Every run adds its commands to a list and takes the first of a name; some keep a client that was shut down. */
+    private static void forgetCommands() throws Exception {
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            if (List.class.isAssignableFrom(field.getType())) {
+                field.setAccessible(true);
+                ((List<?>) field.get(null)).clear();
+            }
+        }
     }
 
     private JsonObject allocate(Request request) {
