@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.peers import wire
 from tests.peers.apache import ApacheBroker
 from tests.peers.driver import ClientDriver
 from tests.peers.ours import OurBroker
@@ -24,6 +25,7 @@ Unique = Callable[[str], str]
 AnyBroker = OurBroker | ApacheBroker
 
 QUEUES, MESSAGES = 4, 8
+GET_PRODUCER_CONNECTION_LIST = 204
 
 
 @pytest.fixture(params=["our_broker", "apache_broker"])
@@ -35,7 +37,8 @@ def broker(request: pytest.FixtureRequest) -> AnyBroker:
 
 def run(client: ClientDriver, broker: AnyBroker, *words: str) -> str:
     printed = client.call("mqadmin", args=[*words, "-n", broker.namesrv])
-    assert "Exception" not in printed["stdout"] + printed["stderr"], printed
+    assert "Exception" not in printed["stdout"], printed
+    assert "SubCommandException" not in printed["stderr"], printed
     return str(printed["stdout"])
 
 
@@ -73,6 +76,14 @@ def have_consumed(client: ClientDriver, broker: AnyBroker, topic: str, group: st
     return sent
 
 
+def wait_for_producer(broker: AnyBroker, group: str) -> None:
+    """A producer learns its broker with the first send; the heartbeat comes a moment later."""
+    end = time.monotonic() + 20
+    while wire.request(broker.address, GET_PRODUCER_CONNECTION_LIST, producerGroup=group).code != wire.SUCCESS:
+        assert time.monotonic() < end, f"no producer of {group} is known"
+        time.sleep(0.05)
+
+
 def test_consumers_as_the_tool_sees_them(java49: ClientDriver, broker: AnyBroker, unique: Unique) -> None:
     topic, group = unique("topic"), unique("group")
     have_consumed(java49, broker, topic, group)
@@ -90,6 +101,7 @@ def test_consumers_as_the_tool_sees_them(java49: ClientDriver, broker: AnyBroker
     (client_id,) = [line.split()[0] for line in connected.splitlines() if " JAVA " in line]
     assert "a || b" in connected
     assert "ConsumeFromWhere: CONSUME_FROM_FIRST_OFFSET" in connected
+    wait_for_producer(broker, f"{group}_producers")
     producer = run(java49, broker, "producerConnection", "-g", f"{group}_producers", "-t", topic)
     assert rows(producer, "0001")[0][3:] == ["JAVA", "V4_9_7"]
     assert f"producer group ({group}_producers) instance" in run(java49, broker, "producer", "-b", broker.address)
@@ -166,7 +178,7 @@ def test_settings_and_figures_of_the_broker(
         assert settings(run(java49, broker, "getBrokerConfig", "-b", broker.address))["fileReservedTime"] == hours
     figures = run(java49, broker, "brokerStatus", "-b", broker.address)
     keys = {line.partition(":")[0].strip() for line in figures.splitlines() if ":" in line}
-    assert len(keys & FIGURES) == len(FIGURES), FIGURES - keys
+    assert set(FIGURES.split()) <= keys
     (totals,) = rows(run(java49, broker, "clusterList", "-m"), broker.cluster, broker.name)
     assert len(totals) == 6
     for what in ("Metadata", "Configs", "Metrics"):
@@ -175,19 +187,19 @@ def test_settings_and_figures_of_the_broker(
 
 
 # What 4.9.7's own broker lists, without what depends on its store's configuration.
-FIGURES = set(
-    "EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity bootTimestamp brokerVersion brokerVersionDesc "
-    "commitLogDirCapacity commitLogDiskRatio commitLogMaxOffset commitLogMinOffset consumeQueueDiskRatio "
-    "dispatchBehindBytes dispatchMaxBuffer earliestMessageTimeStamp getFoundTps getMessageEntireTimeMax "
-    "getMissTps getTotalTps getTransferedTps msgGetTotalTodayMorning msgGetTotalTodayNow "
-    "msgGetTotalYesterdayMorning msgPutTotalTodayMorning msgPutTotalTodayNow msgPutTotalYesterdayMorning "
-    "pageCacheLockTimeMills pullThreadPoolQueueCapacity pullThreadPoolQueueHeadWaitTimeMills "
-    "pullThreadPoolQueueSize putLatency99 putLatency999 putMessageAverageSize putMessageDistributeTime "
-    "putMessageEntireTimeMax putMessageFailedTimes putMessageSizeTotal putMessageTimesTotal putTps "
-    "queryThreadPoolQueueCapacity queryThreadPoolQueueHeadWaitTimeMills queryThreadPoolQueueSize "
-    "remainHowManyDataToFlush remainTransientStoreBufferNumbs runtime sendThreadPoolQueueCapacity "
-    "sendThreadPoolQueueHeadWaitTimeMills sendThreadPoolQueueSize startAcceptSendRequestTimeStamp".split()
-)
+FIGURES = """
+    EndTransactionQueueSize EndTransactionThreadPoolQueueCapacity bootTimestamp brokerVersion brokerVersionDesc
+    commitLogDirCapacity commitLogDiskRatio commitLogMaxOffset commitLogMinOffset consumeQueueDiskRatio
+    dispatchBehindBytes dispatchMaxBuffer earliestMessageTimeStamp getFoundTps getMessageEntireTimeMax getMissTps
+    getTotalTps getTransferedTps msgGetTotalTodayMorning msgGetTotalTodayNow msgGetTotalYesterdayMorning
+    msgPutTotalTodayMorning msgPutTotalTodayNow msgPutTotalYesterdayMorning pageCacheLockTimeMills
+    pullThreadPoolQueueCapacity pullThreadPoolQueueHeadWaitTimeMills pullThreadPoolQueueSize putLatency99
+    putLatency999 putMessageAverageSize putMessageDistributeTime putMessageEntireTimeMax putMessageFailedTimes
+    putMessageSizeTotal putMessageTimesTotal putTps queryThreadPoolQueueCapacity
+    queryThreadPoolQueueHeadWaitTimeMills queryThreadPoolQueueSize remainHowManyDataToFlush
+    remainTransientStoreBufferNumbs runtime sendThreadPoolQueueCapacity sendThreadPoolQueueHeadWaitTimeMills
+    sendThreadPoolQueueSize startAcceptSendRequestTimeStamp
+"""
 
 
 def test_what_our_broker_answers_better(java49: ClientDriver, our_broker: OurBroker, unique: Unique) -> None:
