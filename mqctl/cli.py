@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from mqctl.commands.common import AdminGroup, Session, noun
+from mqctl.commands.legacy import translate
 from mqctl.env import SHELL_VARIABLE, Environment
 from mqctl.errors import MqError
 from mqctl.exit import ExitCode, exit_code
@@ -23,8 +24,9 @@ PROGRAM: Final = "mqctl"
 # Noun: module below mqctl.commands, one line of help.
 NOUNS: Final = {
     "standalone": ("standalone", "Run a name server and a broker in one process, to try things out."),
-    "namesrv": ("namesrv", "Run a name server."),
-    "broker": ("broker", "Run a broker."),
+    "namesrv": ("namesrv", "Run a name server; show and change settings of running ones."),
+    "broker": ("broker", "Run a broker; show, change and drain running ones."),
+    "cluster": ("cluster", "Show what runs, how busy it is, and whether it is well."),
     "topic": ("topic", "Create, change and describe topics."),
     "consumer": ("consumer", "Show and change consumer groups, and see how far they are."),
     "producer": ("producer", "List producers that are connected."),
@@ -32,7 +34,7 @@ NOUNS: Final = {
     "lag": ("lag", "Show which consumer groups are behind, by how many messages and for how long, the worst first."),
     "undo": ("undo", "Put back what a command of mine changed: the last one, or the one with this number."),
     "context": ("context", "Give clusters names, and choose the one that commands are for."),
-    "msg": ("msg", "Send messages and follow topics."),
+    "msg": ("msg", "Send messages, find them, and follow topics."),
     "delay": ("delay", "List delayed messages and take them back."),
     "store": ("store", "Look into a store folder, check it, repair it, move messages; no broker is needed."),
     "shutdown": ("shutdown", "Stop name servers or brokers that run on this machine."),
@@ -91,7 +93,7 @@ def run(args: Sequence[str], env: Environment | None = None) -> int:
         answer(build(), session, session.env)
         return ExitCode.DONE
     try:
-        build().main(args=list(args), prog_name=PROGRAM, obj=session)
+        build().main(args=translate(args, NOUNS), prog_name=PROGRAM, obj=session)
     except MqError as error:
         session.env.report(error.message, error.hint)
         return exit_code(error)

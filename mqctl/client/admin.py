@@ -94,6 +94,16 @@ class Admin:
                 return None
             raise
 
+    async def kv_list(self, namespace: str) -> dict[str, str]:
+        """All values of a namespace by key; none when it does not exist."""
+        command = Command(RequestCode.GET_KVLIST_BY_NAMESPACE, ext={"namespace": namespace})
+        try:
+            return self.decode(KVTable, await self.ask(command)).table
+        except ResponseError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return {}
+            raise
+
     async def put_kv_config(self, namespace: str, key: str, value: str | None) -> None:
         """At every name server, as they do not tell each other; None deletes the key."""
         for address in self._name_servers.addresses:

@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from mqctl.errors import ConfigError, ConnectionFailed, NotFound
 from mqctl.remoting.bodies import ClusterInfo
 
 MASTER_ID: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One running broker; a master and its slaves share a name."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+
+    @property
+    def is_master(self) -> bool:
+        return self.broker_id == MASTER_ID
+
+
+def instances(info: ClusterInfo, cluster: str | None = None) -> list[Instance]:
+    """All that run, of one cluster or of all; sorted. Raises NotFound for a cluster that does not exist."""
+    if cluster is not None and cluster not in info.cluster_addr_table:
+        raise NotFound(f"there is no cluster {cluster}", hint=f"known: {_known(info)}")
+    return [
+        Instance(of, name, broker_id, address)
+        for of, names in sorted(info.cluster_addr_table.items())
+        if cluster in (None, of)
+        for name in sorted(names)
+        if name in info.broker_addr_table
+        for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items())
+    ]
 
 
 def master_of(addresses: Mapping[int, str]) -> str | None:

@@ -191,8 +191,9 @@ async def write_offsets(admin: Admin, group: str, moves: Iterable[Move]) -> None
 
 async def reset_running(admin: Admin, plan: Plan, timestamp_ms: int) -> None:
     """For a group that runs: its members are told, and `after` becomes where they were sent."""
-    # Apache's 4.9.7 refuses to move a group that has no offset for one of the queues, even for one nobody reads.
-    await write_offsets(admin, plan.group, [move for move in plan.moves if move.before is None])
+    # Apache's 4.9.7 refuses to move a group that has no offset for one of the queues, even for one that nobody reads,
+    # and says 0 rather than none of a queue whose first message it still holds in memory.
+    await write_offsets(admin, plan.group, [move for move in plan.moves if not move.before])
     by_broker: dict[str, list[Move]] = {}
     for move in plan.moves:
         by_broker.setdefault(move.address, []).append(move)

@@ -105,6 +105,20 @@ class BrokerConfig(_Always):
         await admin.call(change["brokerAddr"], Command(RequestCode.UPDATE_BROKER_CONFIG, body=body))
 
 
+class NamesrvConfig(_Always):
+    """Keys: brokerAddr (of the name server), key. State: the value, as text."""
+
+    async def current(self, admin: Admin, change: Change) -> str | None:
+        answer = await admin.call(change["brokerAddr"], Command(RequestCode.GET_NAMESRV_CONFIG))
+        return parse_properties(answer.body.decode()).get(change["key"])
+
+    async def put(self, admin: Admin, change: Change, state: str | None) -> None:
+        if state is None:
+            raise MqError(f"the name server had no setting {change['key']}, and none can be taken away")
+        body = format_properties({change["key"]: state}).encode()
+        await admin.call(change["brokerAddr"], Command(RequestCode.UPDATE_NAMESRV_CONFIG, body=body))
+
+
 class KeyValue(_Always):
     """Keys: namespace, key. State: the value at the name servers."""
 
@@ -120,6 +134,7 @@ KINDS: Final[dict[str, Kind]] = {
     "group": Group(),
     "topic": Topic(),
     "brokerConfig": BrokerConfig(),
+    "namesrvConfig": NamesrvConfig(),
     "kv": KeyValue(),
 }
 

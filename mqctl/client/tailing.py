@@ -92,7 +92,7 @@ class Tail:
 
     async def open(self) -> int:
         """How many queues there are to follow. Raises NotFound for a topic that does not exist."""
-        queues = _readable(await self._admin.topic_route(self._topic), self._topic)
+        queues = served_queues(await self._admin.topic_route(self._topic), self._topic)
         if not queues:
             raise MqError(
                 f"no queue of topic {self._topic} can be read",
@@ -158,7 +158,7 @@ class Tail:
         if answer.code not in GO_ON:
             raise ResponseError(answer.code, answer.remark, position.address)
         if answer.code == ResponseCode.SUCCESS:
-            for message in _decode(answer.body):
+            for message in decode_messages(answer.body):
                 if self._wanted(message):
                     message.broker_name = position.queue.broker_name
                     await self._arrived.put(message)
@@ -187,14 +187,16 @@ class Tail:
         return MATCH_ALL in self._tags or message.tags in self._tags
 
 
-def _decode(body: bytes) -> list[ReceivedMessage]:
+def decode_messages(body: bytes) -> list[ReceivedMessage]:
+    """The body of an answer that holds messages."""
     try:
         return decode_records(body)
     except RecordError as error:
         raise MqError(f"a pulled message cannot be read: {error}") from None
 
 
-def _readable(route: TopicRouteData, topic: str) -> list[tuple[MessageQueue, str]]:
+def served_queues(route: TopicRouteData, topic: str) -> list[tuple[MessageQueue, str]]:
+    """All queues that may be read, each with the address to read it at."""
     addresses = {broker.broker_name: readable_address(broker.broker_addrs) for broker in route.broker_datas}
     found = []
     for data in route.queue_datas:

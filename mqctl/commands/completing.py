@@ -33,6 +33,22 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     return _names(session_of(ctx), groups, incomplete)
 
 
+def complete_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
+    async def clusters(admin: Admin) -> list[str]:
+        return sorted((await admin.cluster_info()).cluster_addr_table)
+
+    return _names(session_of(ctx), clusters, incomplete)
+
+
+def complete_brokers(ctx: typer.Context, incomplete: str) -> list[str]:
+    """By name, which is what people know."""
+
+    async def brokers(admin: Admin) -> list[str]:
+        return sorted((await admin.cluster_info()).broker_addr_table)
+
+    return _names(session_of(ctx), brokers, incomplete)
+
+
 def _names(session: Session, find: Callable[[Admin], Awaitable[list[str]]], incomplete: str) -> list[str]:
     import asyncio
 

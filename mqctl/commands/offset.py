@@ -103,7 +103,7 @@ def skip(
 def _timestamp(session: Session, text: str) -> int:
     from mqctl.client.repositioning import EARLIEST, LATEST
 
-    ends = {"earliest": EARLIEST, "latest": LATEST, "now": LATEST}
+    ends = {"earliest": EARLIEST, "latest": LATEST, "now": LATEST, "-1": LATEST}  # the last two are mqadmin's
     try:
         return ends[text] if text in ends else parse_time(text, session.env.clock())
     except ValueError as error:

@@ -203,7 +203,7 @@ def test_a_store_that_cannot_be_made(tmp_path: Path) -> None:
     assert ended.out == ""
     assert ended.err.startswith("error: ")
     assert "file/store" in ended.err
-    assert ended.err.count("\n") == 1
+    assert ended.err.count("\n") == 2, "what is wrong, and the way out"
 
 
 def test_log_file(tmp_path: Path) -> None:

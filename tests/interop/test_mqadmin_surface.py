@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.interop.acting import make_topic, mqadmin_in, start_consumer, start_producer
 from tests.peers import wire
 from tests.peers.apache import ApacheBroker
 from tests.peers.driver import ClientDriver
@@ -26,6 +26,7 @@ AnyBroker = OurBroker | ApacheBroker
 
 QUEUES, MESSAGES = 4, 8
 GET_PRODUCER_CONNECTION_LIST = 204
+GET_ROUTEINFO_BY_TOPIC = 105
 
 
 @pytest.fixture(params=["our_broker", "apache_broker"])
@@ -33,13 +34,6 @@ def broker(request: pytest.FixtureRequest) -> AnyBroker:
     found = request.getfixturevalue(request.param)
     assert isinstance(found, (OurBroker, ApacheBroker))
     return found
-
-
-def run(client: ClientDriver, broker: AnyBroker, *words: str) -> str:
-    printed = client.call("mqadmin", args=[*words, "-n", broker.namesrv])
-    assert "Exception" not in printed["stdout"], printed
-    assert "SubCommandException" not in printed["stderr"], printed
-    return str(printed["stdout"])
 
 
 def refused(client: ClientDriver, broker: AnyBroker, *words: str) -> str:
@@ -71,7 +65,7 @@ def have_consumed(client: ClientDriver, broker: AnyBroker, topic: str, group: st
     client.wait_messages("c", MESSAGES)
     client.call("consumer_stop", name="c")
     end = time.monotonic() + 10
-    while "Diff Total: 0" not in run(client, broker, "consumerProgress", "-g", group):
+    while "Diff Total: 0" not in mqadmin_in(client, broker, "consumerProgress", "-g", group):
         assert time.monotonic() < end, "the consumer left no offsets"
     return sent
 
@@ -90,34 +84,40 @@ def test_consumers_as_the_tool_sees_them(java49: ClientDriver, broker: AnyBroker
     start_consumer(java49, broker, topic, group, expression="a || b")
     java49.call("send", name="p", topic=topic, body=b"unread", tags="c", queueId=1)
 
-    progress = rows(run(java49, broker, "consumerProgress", "-g", group), topic)
+    progress = rows(mqadmin_in(java49, broker, "consumerProgress", "-g", group), topic)
     assert [row[1:3] for row in progress] == [[broker.name, str(queue)] for queue in range(QUEUES)]
     assert [row[3] for row in progress] == ["2", "3", "2", "2"]
     assert {row[4] for row in progress} <= {"2", "3"}
-    (overview,) = rows(run(java49, broker, "consumerProgress"), group)
+    (overview,) = rows(mqadmin_in(java49, broker, "consumerProgress"), group)
     assert overview[1:5] == ["1", "V4_9_7", "PUSH", "CLUSTERING"]
 
-    connected = run(java49, broker, "consumerConnection", "-g", group)
+    connected = mqadmin_in(java49, broker, "consumerConnection", "-g", group)
     (client_id,) = [line.split()[0] for line in connected.splitlines() if " JAVA " in line]
     assert "a || b" in connected
     assert "ConsumeFromWhere: CONSUME_FROM_FIRST_OFFSET" in connected
     wait_for_producer(broker, f"{group}_producers")
-    producer = run(java49, broker, "producerConnection", "-g", f"{group}_producers", "-t", topic)
+    producer = mqadmin_in(java49, broker, "producerConnection", "-g", f"{group}_producers", "-t", topic)
     assert rows(producer, "0001")[0][3:] == ["JAVA", "V4_9_7"]
-    assert f"producer group ({group}_producers) instance" in run(java49, broker, "producer", "-b", broker.address)
+    assert f"producer group ({group}_producers) instance" in mqadmin_in(
+        java49, broker, "producer", "-b", broker.address
+    )
 
-    assert "Same subscription in the same group of consumer" in run(java49, broker, "consumerStatus", "-g", group)
-    report = run(java49, broker, "consumerStatus", "-g", group, "-i", client_id, "-s")
+    assert "Same subscription in the same group of consumer" in mqadmin_in(
+        java49, broker, "consumerStatus", "-g", group
+    )
+    report = mqadmin_in(java49, broker, "consumerStatus", "-g", group, "-i", client_id, "-s")
     assert "#Consumer MQ Detail#" in report
     assert "ConsumeMessageThread" in report or "PullMessageService" in report, "the threads of the client"
 
-    listed = rows(run(java49, broker, "brokerConsumeStats", "-b", broker.address), topic, group)
+    listed = rows(mqadmin_in(java49, broker, "brokerConsumeStats", "-b", broker.address), topic, group)
     assert [row[2:5] for row in listed] == [
         [broker.name, str(queue), wanted] for queue, wanted in enumerate(["2", "3", "2", "2"])
     ]
-    (consumed,) = rows(run(java49, broker, "topicList", "-c"), broker.cluster, topic)
+    (consumed,) = rows(mqadmin_in(java49, broker, "topicList", "-c"), broker.cluster, topic)
     assert consumed == [broker.cluster, topic, group]
-    entries = run(java49, broker, "queryCq", "-t", topic, "-q", "1", "-i", "1", "-b", broker.address, "-g", group)
+    entries = mqadmin_in(
+        java49, broker, "queryCq", "-t", topic, "-q", "1", "-i", "1", "-b", broker.address, "-g", group
+    )
     assert "max: 3, min: 0" in entries
     assert entries.count("ConsumeQueueData{") == 2
     assert f"tagsCode={ord('c')}" in entries
@@ -128,15 +128,15 @@ def test_offsets_are_moved_while_nobody_consumes(java49: ClientDriver, broker: A
     have_consumed(java49, broker, topic, group)
 
     def offsets(group: str) -> list[str]:
-        return [row[4] for row in rows(run(java49, broker, "consumerProgress", "-g", group), topic)]
+        return [row[4] for row in rows(mqadmin_in(java49, broker, "consumerProgress", "-g", group), topic)]
 
     assert offsets(group) == ["2"] * QUEUES
-    run(java49, broker, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
+    mqadmin_in(java49, broker, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
     assert offsets(group) == ["0"] * QUEUES
-    run(java49, broker, "skipAccumulatedMessage", "-g", group, "-t", topic)
+    mqadmin_in(java49, broker, "skipAccumulatedMessage", "-g", group, "-t", topic)
     assert offsets(group) == ["2"] * QUEUES
     make_topic(broker, f"%RETRY%{other}", 1)
-    run(java49, broker, "cloneGroupOffset", "-s", group, "-d", other, "-t", topic, "-o", "true")
+    mqadmin_in(java49, broker, "cloneGroupOffset", "-s", group, "-d", other, "-t", topic, "-o", "true")
     assert offsets(other) == ["2"] * QUEUES
 
 
@@ -146,14 +146,16 @@ def test_a_running_consumer_starts_over_and_takes_one_by_hand(
     topic, group = unique("topic"), unique("group")
     first, *_ = have_consumed(java49, our_broker, topic, group)
     start_consumer(java49, our_broker, topic, group, name="again")
-    connected = run(java49, our_broker, "consumerConnection", "-g", group)
+    connected = mqadmin_in(java49, our_broker, "consumerConnection", "-g", group)
     (client_id,) = [line.split()[0] for line in connected.splitlines() if " JAVA " in line]
     one = ("queryMsgById", "-i", str(first["offsetMsgId"]), "-g", group, "-d", client_id)
-    assert "CR_SUCCESS" in run(java49, our_broker, *one)
+    assert "CR_SUCCESS" in mqadmin_in(java49, our_broker, *one)
     (by_hand,) = java49.wait_messages("again", 1)
     assert by_hand.body == b"m-0"
 
-    table = rows(run(java49, our_broker, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0"), our_broker.name)
+    table = rows(
+        mqadmin_in(java49, our_broker, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0"), our_broker.name
+    )
     assert sorted(row[1:] for row in table) == [[str(queue), "0"] for queue in range(QUEUES)]
     bodies = [message.body for message in java49.wait_messages("again", 1 + MESSAGES)]
     assert sorted(bodies[1:]) == [b"m-%d" % number for number in range(MESSAGES)]
@@ -161,12 +163,12 @@ def test_a_running_consumer_starts_over_and_takes_one_by_hand(
 
 def test_groups_are_made_shown_and_deleted(java49: ClientDriver, broker: AnyBroker, unique: Unique) -> None:
     group = unique("group")
-    run(java49, broker, "updateSubGroup", "-c", broker.cluster, "-g", group, "-r", "3", "-q", "2", "-s", "false")
-    shown = settings(run(java49, broker, "getConsumerConfig", "-g", group))
+    mqadmin_in(java49, broker, "updateSubGroup", "-c", broker.cluster, "-g", group, "-r", "3", "-q", "2", "-s", "false")
+    shown = settings(mqadmin_in(java49, broker, "getConsumerConfig", "-g", group))
     assert (shown["groupName"], shown["retryMaxTimes"], shown["retryQueueNums"]) == (group, "3", "2")
     assert (shown["consumeEnable"], shown["consumeFromMinEnable"]) == ("false", "false")
-    run(java49, broker, "deleteSubGroup", "-c", broker.cluster, "-g", group, "-r", "true")
-    assert group not in run(java49, broker, "getConsumerConfig", "-g", group)
+    mqadmin_in(java49, broker, "deleteSubGroup", "-c", broker.cluster, "-g", group, "-r", "true")
+    assert group not in mqadmin_in(java49, broker, "getConsumerConfig", "-g", group)
 
 
 def test_settings_and_figures_of_the_broker(
@@ -174,15 +176,18 @@ def test_settings_and_figures_of_the_broker(
 ) -> None:
     for hours in ("48", "72"):
         change = ("updateBrokerConfig", "-b", broker.address, "-k", "fileReservedTime", "-v", hours)
-        assert "success" in run(java49, broker, *change)
-        assert settings(run(java49, broker, "getBrokerConfig", "-b", broker.address))["fileReservedTime"] == hours
-    figures = run(java49, broker, "brokerStatus", "-b", broker.address)
+        assert "success" in mqadmin_in(java49, broker, *change)
+        assert (
+            settings(mqadmin_in(java49, broker, "getBrokerConfig", "-b", broker.address))["fileReservedTime"] == hours
+        )
+    assert settings((broker.workdir / "server.conf").read_text())["fileReservedTime"] == "72", "kept for the next start"
+    figures = mqadmin_in(java49, broker, "brokerStatus", "-b", broker.address)
     keys = {line.partition(":")[0].strip() for line in figures.splitlines() if ":" in line}
     assert set(FIGURES.split()) <= keys
-    (totals,) = rows(run(java49, broker, "clusterList", "-m"), broker.cluster, broker.name)
+    (totals,) = rows(mqadmin_in(java49, broker, "clusterList", "-m"), broker.cluster, broker.name)
     assert len(totals) == 6
     for what in ("Metadata", "Configs", "Metrics"):
-        run(java49, broker, f"export{what}", "-c", broker.cluster, "-f", str(tmp_path))
+        mqadmin_in(java49, broker, f"export{what}", "-c", broker.cluster, "-f", str(tmp_path))
         assert broker.name in (text := (tmp_path / f"{what.lower()}.json").read_text()) or "topicConfigTable" in text
 
 
@@ -206,7 +211,7 @@ def test_what_our_broker_answers_better(java49: ClientDriver, our_broker: OurBro
     """Statistics at once instead of after ten seconds, and refusals that say why."""
     topic, group = unique("topic"), unique("group")
     have_consumed(java49, our_broker, topic, group)
-    (stats,) = rows(run(java49, our_broker, "statsAll", "-t", topic), topic, group)
+    (stats,) = rows(mqadmin_in(java49, our_broker, "statsAll", "-t", topic), topic, group)
     accumulated, in_tps, out_tps, in_day, out_day = stats[2:]
     assert (accumulated, in_day, out_day) == ("0", str(MESSAGES), str(MESSAGES))
     assert float(in_tps) > 0 < float(out_tps)
@@ -226,19 +231,20 @@ def test_what_our_broker_answers_better(java49: ClientDriver, our_broker: OurBro
 def test_with_the_tool_of_5_5(java55: ClientDriver, our_broker: OurBroker, unique: Unique, tmp_path: Path) -> None:
     topic, group, listed = unique("topic"), unique("group"), unique("listed")
     have_consumed(java55, our_broker, topic, group)
-    progress = run(java55, our_broker, "consumerProgress", "-g", group)
+    progress = mqadmin_in(java55, our_broker, "consumerProgress", "-g", group)
     assert [row[3:7] for row in rows(progress, topic)] == [["2", "2", "0", "0"]] * QUEUES
     assert "Consume Inflight Total: 0" in progress
 
     groups, topics = tmp_path / "groups.json", tmp_path / "topics.json"
     groups.write_text(json.dumps([{"groupName": listed, "retryMaxTimes": 5}]))
-    run(java55, our_broker, "updateSubGroupList", "-b", our_broker.address, "-f", str(groups))
-    assert settings(run(java55, our_broker, "getConsumerConfig", "-g", listed))["retryMaxTimes"] == "5"
+    mqadmin_in(java55, our_broker, "updateSubGroupList", "-b", our_broker.address, "-f", str(groups))
+    assert settings(mqadmin_in(java55, our_broker, "getConsumerConfig", "-g", listed))["retryMaxTimes"] == "5"
     topics.write_text(json.dumps([{"topicName": listed, "readQueueNums": 3, "writeQueueNums": 3, "perm": 6}]))
-    run(java55, our_broker, "updateTopicList", "-b", our_broker.address, "-f", str(topics))
-    assert len(rows(run(java55, our_broker, "topicStatus", "-t", listed), our_broker.name)) == 3
-    ha_status = run(java55, our_broker, "haStatus", "-b", our_broker.address)
+    mqadmin_in(java55, our_broker, "updateTopicList", "-b", our_broker.address, "-f", str(topics))
+    route = wire.request(our_broker.namesrv, GET_ROUTEINFO_BY_TOPIC, topic=listed)
+    assert json.loads(route.body)["queueDatas"][0]["readQueueNums"] == 3
+    ha_status = mqadmin_in(java55, our_broker, "haStatus", "-b", our_broker.address)
     assert rows(ha_status, "#SlaveNum") == [["#SlaveNum", "0"]]
-    run(java55, our_broker, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
-    reset = rows(run(java55, our_broker, "consumerProgress", "-g", group), topic)
+    mqadmin_in(java55, our_broker, "resetOffsetByTime", "-g", group, "-t", topic, "-s", "0")
+    reset = rows(mqadmin_in(java55, our_broker, "consumerProgress", "-g", group), topic)
     assert [row[4] for row in reset] == ["0"] * QUEUES

@@ -95,7 +95,7 @@ async def test_those_who_come_meanwhile_share_one_sync(tmp_path: Path, disk: Dis
 @in_loop
 async def test_a_sync_that_takes_too_long(tmp_path: Path, disk: Disk) -> None:
     """The message is stored and the client is told so, with where it went."""
-    async with serving(tmp_path, **SYNC, sync_flush_timeout=50) as (_, client):
+    async with serving(tmp_path, **SYNC, sync_flush_timeout=1000) as (_, client):
         disk.may_sync.clear()
         answer = await client.send(b"slow")
         assert answer.code == 10

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mqctl.server.broker.stats import Rate
+from mqctl.server.clock import MovableClock
+from tests.aio import in_loop
+from tests.unit.server.broker.harness import running
 
 
 class Sampled:
@@ -47,3 +52,32 @@ def test_as_text() -> None:
     it = Sampled()
     it.now, it.total = 10.0, 5
     assert it.rate.text() == "0.500000 0.500000 0.500000"
+
+
+@in_loop
+async def test_totals_at_midnight(tmp_path: Path) -> None:
+    """What came before the last midnight, and before the one before it."""
+    clock = MovableClock()
+    async with running(tmp_path, clock) as house:
+        client = house.client()
+        await client.create_topic()
+
+        async def totals() -> tuple[int, int, int]:
+            await house.broker.stats.sample()
+            table = (await client.json(28))["table"]
+            days = ("YesterdayMorning", "TodayMorning", "TodayNow")
+            puts, gets = ([int(table[f"msg{way}Total{day}"]) for day in days] for way in ("Put", "Get"))
+            assert puts == gets
+            return puts[0], puts[1], puts[2]
+
+        for number in range(3):
+            await client.sent()
+            await client.pull(number)
+        assert await totals() == (0, 0, 3)
+        clock.advance(24 * 3600)
+        assert await totals() == (0, 3, 3)
+        await client.sent()
+        await client.pull(3)
+        assert await totals() == (0, 3, 4)
+        clock.advance(24 * 3600)
+        assert await totals() == (3, 4, 4)

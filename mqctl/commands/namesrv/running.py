@@ -1,4 +1,4 @@
-"""`mqctl namesrv`: run a name server."""
+"""`mqctl namesrv` without a verb: run a name server."""
 
 from __future__ import annotations
 

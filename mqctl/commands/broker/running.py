@@ -1,4 +1,4 @@
-"""`mqctl broker`: run a broker."""
+"""`mqctl broker` without a verb: run a broker."""
 
 from __future__ import annotations
 
@@ -67,9 +67,7 @@ def read_config(session: Session, file: Path | None) -> BrokerConfig:
     return bind_config(session, BrokerConfig, properties, file)
 
 
-def _run(
-    session: Session, config: BrokerConfig, config_file: Path | None, log_file: Path | None, level: Level
-) -> None:
+def _run(session: Session, config: BrokerConfig, config_file: Path | None, log_file: Path | None, level: Level) -> None:
     from mqctl.server.broker.app import Broker
 
     serve(session, lambda: [Broker(config, config_file=config_file)], lambda: describe(config), log_file, level)

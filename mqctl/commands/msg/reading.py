@@ -1,0 +1,181 @@
+"""`mqctl msg tail` and `mqctl msg print`: what arrives in a topic, and what is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from mqctl.commands.common import AdminCommand, Session, session_of
+from mqctl.commands.msg.shared import (
+    FormatOption,
+    MatchOption,
+    SinceOption,
+    SqlOption,
+    TagOption,
+    UntilOption,
+    app,
+    message_row,
+    place_of,
+    selection_of,
+    writer,
+)
+from mqctl.commands.topic import TopicArgument
+from mqctl.output import Column, Row
+from mqctl.times import parse_time
+
+if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
+    from mqctl.client.selecting import Selection
+    from mqctl.client.tailing import Start
+    from mqctl.errors import MqError
+    from mqctl.remoting.message import ReceivedMessage
+
+
+@app.command(cls=AdminCommand)
+def tail(
+    ctx: typer.Context,
+    topic: TopicArgument,
+    tag: TagOption = "*",
+    start: Annotated[
+        str,
+        typer.Option("--from", metavar="WHEN", help="earliest, latest, or a time such as -10m or 2024-05-31T12:00."),
+    ] = "latest",
+    max_count: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="N", help="Stop after so many messages.")
+    ] = None,
+    sql: SqlOption = None,
+    match: MatchOption = None,
+    template: FormatOption = None,
+) -> None:
+    """Follow a topic: print messages as they arrive, until Ctrl-C.
+
+    Reads all queues of all brokers, without a consumer group: no offset is stored, no consumer is disturbed. With
+    -o json every message is one line of JSON.
+
+    \b
+    Examples:
+      mqctl msg tail orders
+      mqctl msg tail orders --from earliest --max 10
+      mqctl msg tail orders --tag 'paid || shipped' -o json
+      mqctl msg tail orders --sql "price > 100" --format '{keys} {body}'
+    """
+    session = session_of(ctx)
+    begin = _start(session, start)
+    selection = selection_of(session, sql=sql, match=match)
+    write = writer(session, template)
+    try:
+        session.ask(lambda admin: _tail(session, admin, topic, tag, begin, max_count, selection, write))
+    except KeyboardInterrupt:
+        return  # the normal way to end it
+
+
+def _start(session: Session, text: str) -> Start | int:
+    from mqctl.client.tailing import Start
+
+    try:
+        return Start(text) if text in ("earliest", "latest") else parse_time(text, session.env.clock())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--from") from None
+
+
+async def _tail(
+    session: Session,
+    admin: Admin,
+    topic: str,
+    tags: str,
+    start: Start | int,
+    max_count: int | None,
+    selection: Selection,
+    write: Callable[[Row], None],
+) -> None:
+    from contextlib import aclosing
+
+    from mqctl.client.tailing import Tail
+
+    def on_trouble(error: MqError) -> None:
+        session.env.say(f"warning: {error.message}; trying again")
+
+    following = Tail(admin, topic, tags=tags, start=start, on_trouble=on_trouble)
+    queues = await following.open()
+    session.env.say(f"following {topic}: {queues} queues, Ctrl-C to stop")
+    count = 0
+    async with aclosing(following.messages()) as messages:
+        async for message in messages:
+            if not selection.fits(message):
+                continue
+            write(message_row(message))
+            count += 1
+            if count == max_count:
+                return
+
+
+# -- print ----------------------------------------------------------------------------------------------
+
+COUNTS: Final = [Column("tags", "TAG"), Column("messages")]
+
+
+@app.command("print", cls=AdminCommand)
+def print_messages(
+    ctx: typer.Context,
+    topic: TopicArgument,
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="[BROKER:]N", help="Only this queue; without a broker at all.")
+    ] = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    tag: TagOption = "*",
+    key: Annotated[str | None, typer.Option("--key", metavar="KEY", help="Only those with this key.")] = None,
+    sql: SqlOption = None,
+    match: MatchOption = None,
+    max_count: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="N", help="Stop after so many messages.")
+    ] = None,
+    by_tag: Annotated[bool, typer.Option("--by-tag", help="Only count them, by tag.")] = False,
+    template: FormatOption = None,
+) -> None:
+    """Print what a topic holds, in the order it was stored in.
+
+    Reads without a consumer group, and ends with the last message that was there at the start.
+
+    \b
+    Examples:
+      mqctl msg print orders --since 10m
+      mqctl msg print orders --queue broker-a:3 --max 20 -o json
+      mqctl msg print orders --since 1d --by-tag
+      mqctl msg print orders --match 'card.*declined' --format '{msgId} {body}'
+    """
+    session = session_of(ctx)
+    place = (None, None) if queue is None else place_of(queue)
+    selection = selection_of(session, sql=sql, match=match, since=since, until=until, key=key)
+    counts: Counter[str] = Counter()
+    write = None if by_tag else writer(session, template)
+
+    async def work(admin: Admin) -> None:
+        number = 0
+        async for message in selected(admin, topic, tag, selection, place):
+            if write is None:
+                counts[message.tags] += 1
+            else:
+                write(message_row(message))
+            number += 1
+            if number == max_count:
+                return
+
+    session.ask(work)
+    if by_tag:
+        session.print_rows(COUNTS, [{"tags": name, "messages": number} for name, number in counts.most_common()])
+
+
+async def selected(
+    admin: Admin, topic: str, tags: str, selection: Selection, place: tuple[str | None, int | None] = (None, None)
+) -> AsyncIterator[ReceivedMessage]:
+    """What a topic holds, as far as it fits."""
+    from mqctl.client.scanning import find_spans, read_spans
+
+    spans = await find_spans(admin, topic, since=selection.since, broker_name=place[0], queue_id=place[1])
+    async for message in read_spans(admin, spans, tags=tags, since=selection.since, until=selection.until):
+        if selection.fits(message):
+            yield message

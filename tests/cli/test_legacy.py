@@ -1,0 +1,73 @@
+"""mqadmin's command lines become ours."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from mqctl.cli import NOUNS, build
+from mqctl.commands.common import Session
+from mqctl.commands.legacy import translate
+from mqctl.commands.legacy_rows import ROWS
+from mqctl.errors import ConfigError
+from mqctl.exit import ExitCode
+from tests.cli.running import Cli
+
+
+@pytest.mark.parametrize(
+    ("old", "ours"),
+    [
+        ("consumerProgress", "consumer progress"),
+        ("CONSUMERPROGRESS -g G -s true -n a:1", "consumer progress G --clients --namesrv=a:1"),
+        ("consumerProgress -s false --groupName=G", "consumer progress G"),
+        ("consumerStatus -s -g G", "consumer status G --stacks"),
+        ("cloneGroupOffset -d D -s S -t T -o true", "offset clone S D --force --yes"),
+        ("resetOffsetByTime -g G -t T -s -1 -c", "offset reset G --topic=T --to=-1 --yes"),
+        ("deleteSubGroup -c C -g G -r true", "consumer delete G --cluster=C --topics --offsets --yes"),
+        ("updateSubGroup -c C -g G -s false", "consumer update G --cluster=C --disable"),
+        ("producer -b a:1", "producer list --broker=a:1"),
+        ("producer -h", "producer -h"),
+        ("producer list", "producer list"),
+        ("consumerProgress -h", "consumer progress --help"),
+        ("topic list", "topic list"),
+        ("", ""),
+    ],
+)
+def test_translate(old: str, ours: str) -> None:
+    assert translate(shlex.split(old), NOUNS) == shlex.split(ours)
+
+
+@pytest.mark.parametrize("words", ["consumerProgress -z 1", "consumerProgress G", "consumerProgress -g"])
+def test_what_mqadmin_does_not_take_either(offline: Cli, words: str) -> None:
+    with pytest.raises(ConfigError):
+        translate(words.split(), NOUNS)
+    assert offline(*words.split()).status == ExitCode.USAGE
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_ends_in_a_command_line_of_ours(name: str) -> None:
+    """With all of its flags one after another; nothing is run."""
+    old = ROWS[name]
+    for flag, target in old.flags.items():
+        letter = flag.partition(" ")[0]
+        value = [] if target.endswith("!") else ["true" if "/" in target else "1"]
+        needed = [
+            word
+            for other, goes_to in old.flags.items()
+            if (goes_to.isupper() or goes_to in ("--topic", "--to")) and other != flag
+            for word in (f"-{other.partition(' ')[0]}", "1")
+        ]
+        args = translate([name, f"-{letter}", *value, *needed], NOUNS)
+        root = build()
+        context = root.make_context("mqctl", list(args), obj=Session())
+        verb_name, verb, rest = root.resolve_command(context, args)
+        while hasattr(verb, "commands") and rest and not rest[0].startswith("-"):
+            verb_name, verb, rest = verb.resolve_command(context, rest)
+        verb.make_context(verb_name, rest, parent=context)
+
+
+def test_run(cli: Cli) -> None:
+    cli.ok("updateSubGroup", "-c", "DefaultCluster", "-g", "legacy-group", "-r", "3")
+    assert "retryMaxTimes                   3" in cli.ok("getConsumerConfig", "-g", "legacy-group").out
+    assert "legacy-group" in cli.ok("consumerProgress").out
