@@ -35,6 +35,7 @@ NOUNS: Final = {
     "undo": ("undo", "Put back what a command of mine changed: the last one, or the one with this number."),
     "context": ("context", "Give clusters names, and choose the one that commands are for."),
     "msg": ("msg", "Send messages, find them, and follow topics."),
+    "dlq": ("dlq", "List dead letters, show them, send them again, export them."),
     "delay": ("delay", "List delayed messages and take them back."),
     "store": ("store", "Look into a store folder, check it, repair it, move messages; no broker is needed."),
     "shutdown": ("shutdown", "Stop name servers or brokers that run on this machine."),

@@ -16,10 +16,10 @@ from typing import ClassVar, Final, Self
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue, Limits
-from mqctl.client.identity import check_group
 from mqctl.client.membership import Membership
 from mqctl.client.metering import SAMPLE_SECONDS, Meter
 from mqctl.client.namesrv import default_name_servers
+from mqctl.client.naming import check_group
 from mqctl.client.offsets import (
     BrokerOffsets,
     FileOffsets,

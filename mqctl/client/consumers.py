@@ -81,7 +81,8 @@ async def put_group(admin: Admin, address: str, config: GroupConfig) -> None:
 
 
 async def delete_group(admin: Admin, address: str, group: str, *, offsets: bool) -> None:
-    fields = {"groupName": group, "removeOffset": "true" if offsets else "false"}
+    said = "true" if offsets else "false"
+    fields = {"groupName": group, "removeOffset": said, "cleanOffset": said}  # 4.9.7's name for it, and 5.x's
     await admin.call(address, Command(RequestCode.DELETE_SUBSCRIPTIONGROUP, ext=fields))
 
 

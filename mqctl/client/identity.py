@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import time
 from collections.abc import Callable
 from typing import Final
 
-from mqctl.errors import ConfigError
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import ConsumerData, HeartbeatData, ProducerData
 from mqctl.remoting.codes import RequestCode
@@ -17,16 +15,7 @@ from mqctl.remoting.command import Command, header_fields
 from mqctl.remoting.headers import UnregisterClientHeader
 from mqctl.remoting.unique_id import local_ip
 
-# What Java's clients and brokers allow.
-LEGAL_GROUP: Final = re.compile(r"^[%|a-zA-Z0-9_-]{1,255}$")
-
 _numbers: Final = itertools.count()
-
-
-def check_group(group: str) -> None:
-    """Raises ConfigError. The name becomes part of a topic's."""
-    if not LEGAL_GROUP.fullmatch(group):
-        raise ConfigError(f"{group[:255]!r} is no name of a group", hint="use 1 to 255 letters, digits, _ - % |")
 
 
 def new_client_id() -> str:

@@ -11,8 +11,8 @@ from mqctl.client.asking import Asking, answer_to
 from mqctl.client.delivery import Delivery
 from mqctl.client.engine import Engine
 from mqctl.client.faults import FaultTable
-from mqctl.client.identity import check_group
 from mqctl.client.namesrv import default_name_servers
+from mqctl.client.naming import check_group
 from mqctl.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Encoder, Outgoing
 from mqctl.client.results import SendResult
 from mqctl.client.spool import MAX_SPOOL_BYTES, Spool

@@ -9,14 +9,20 @@ from typing import Final
 import msgspec
 
 from mqctl.client.admin import Admin
-from mqctl.errors import MqError
-from mqctl.remoting.bodies import TopicConfig
+from mqctl.client.clusters import master_of
+from mqctl.client.everywhere import guess
+from mqctl.errors import MqError, NotFound
+from mqctl.remoting.bodies import TopicConfig, TopicRouteData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 
 PERM_READ: Final = 4
 PERM_WRITE: Final = 2
 PERM_INHERIT: Final = 1
+
+# Bits of topicSysFlag, for deployments over several units.
+UNIT: Final = 1
+UNIT_SUB: Final = 2
 
 # What RocketMQ's admin tool gives a new topic.
 NEW_TOPIC: Final = TopicConfig(read_queue_nums=8, write_queue_nums=8, perm=PERM_READ | PERM_WRITE)
@@ -33,10 +39,18 @@ class Wish:
     write_queue_nums: int | None = None
     perm: int | None = None
     order: bool | None = None
+    unit: bool | None = None
+    unit_sub: bool | None = None
 
     def apply(self, topic: str, current: TopicConfig | None) -> TopicConfig:
-        wanted = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name) is not None}
-        return msgspec.structs.replace(current or NEW_TOPIC, topic_name=topic, **wanted)
+        config = msgspec.structs.replace(current or NEW_TOPIC, topic_name=topic)
+        for name in ("read_queue_nums", "write_queue_nums", "perm", "order"):
+            if getattr(self, name) is not None:
+                setattr(config, name, getattr(self, name))
+        for wanted, bit in ((self.unit, UNIT), (self.unit_sub, UNIT_SUB)):
+            if wanted is not None:
+                config.topic_sys_flag = config.topic_sys_flag | bit if wanted else config.topic_sys_flag & ~bit
+        return config
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +134,42 @@ async def user_topics(admin: Admin, topics: list[str]) -> list[str]:
     return [topic for topic in topics if topic not in system and not topic.startswith(made_by_servers)]
 
 
+# -- finding --------------------------------------------------------------------------------------------
+
+
+async def find_route(admin: Admin, topic: str) -> TopicRouteData:
+    """Raises NotFound, with the names that are most like it."""
+    try:
+        return await admin.topic_route(topic)
+    except NotFound as error:
+        near = guess(topic, await admin.topic_list())
+        raise NotFound(error.message, hint=near or error.hint) from None
+
+
+def route_masters(route: TopicRouteData) -> dict[str, str]:
+    """Addresses by broker name; a broker whose master is away is not there."""
+    found = {broker.broker_name: master_of(broker.broker_addrs) for broker in route.broker_datas}
+    return {name: address for name, address in sorted(found.items()) if address is not None}
+
+
 # -- deleting -------------------------------------------------------------------------------------------
 
 
 async def delete_topic(admin: Admin, topic: str, brokers: Iterable[str]) -> None:
-    """First where the messages are, then where the route is: otherwise the brokers would register it anew."""
-    for address in brokers:
+    """First where the messages are, then where the route is: otherwise the brokers would register it anew.
+
+    A name server of 4.9.7 forgets the topic of all brokers, so those that keep it are made to tell it again.
+    """
+    addresses = set(brokers)
+    try:
+        keeping = set(route_masters(await admin.topic_route(topic)).values()) - addresses
+    except NotFound:
+        keeping = set()
+    for address in addresses:
         await admin.call(address, Command(RequestCode.DELETE_TOPIC_IN_BROKER, ext={"topic": topic}))
     for address in admin.name_server_addresses:
         await admin.call(address, Command(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext={"topic": topic}))
+    for address in keeping:
+        config = await admin.topic_config(address, topic)
+        if config is not None:
+            await admin.create_topic(address, config)

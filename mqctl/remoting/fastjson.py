@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mqctl.remoting.fastjson_reader import FastjsonError, ObjectKey, read
+from mqctl.remoting.fastjson_tables import read_tables
 
 __all__ = ["MAX_LOOSE", "FastjsonError", "ObjectKey", "dumps", "dumps_pretty", "int_keys", "loads"]
 
@@ -40,6 +41,10 @@ def loads(data: bytes | bytearray | memoryview, *, loose_limit: int = MAX_LOOSE)
     except RecursionError:
         raise FastjsonError("nested too deeply", 0) from None
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass
+    try:
+        return read_tables(data) if len(data) <= loose_limit else read(data, loose_limit)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return read(data, loose_limit)
 
 

@@ -26,8 +26,11 @@ class GroupTopicHeader(GroupHeader, rename="camel"):
 
 
 class DeleteGroupHeader(Struct, rename="camel"):
+    """5.x calls `remove_offset` `clean_offset`."""
+
     group_name: str
     remove_offset: bool = False
+    clean_offset: bool = False
 
 
 class ConsumeStatsHeader(Struct, rename="camel"):

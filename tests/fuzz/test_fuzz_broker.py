@@ -50,7 +50,22 @@ NASTY: Final[list[Any]] = [
 ]  # fmt: skip
 
 
-JSON_BODIES: Final = (RequestCode.HEART_BEAT, RequestCode.CHECK_CLIENT_CONFIG, RequestCode.QUERY_ASSIGNMENT)
+JSON_BODIES: Final = (
+    RequestCode.HEART_BEAT,
+    RequestCode.CHECK_CLIENT_CONFIG,
+    RequestCode.QUERY_ASSIGNMENT,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+)
+# What a broker sends to consumers on its own.
+ASKED_OF_CLIENTS: Final = (
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+)
 LONG_NAMES: Final = {
     "a": "producerGroup",
     "b": "topic",
@@ -118,6 +133,39 @@ def good_requests(rng: random.Random) -> list[tuple[int, dict[str, Any], bytes]]
         (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, {}, b""),
         (RequestCode.GET_BROKER_RUNTIME_INFO, {}, b""),
         (RequestCode.GET_BROKER_CONFIG, {}, b""),
+        *admin_requests(rng, topic, group),
+    ]
+
+
+def admin_requests(rng: random.Random, topic: str, group: str) -> list[tuple[int, dict[str, Any], bytes]]:
+    both = {"topic": topic, "group": group}
+    reset = {**both, "timestamp": rng.choice([-1, 0, 2**60]), "isForce": rng.choice(["true", "false"]), "queueId": -1}
+    entries = {"topic": topic, "queueId": rng.randrange(3), "index": rng.choice([-1, 0, 5]), "count": 10}
+    client = {"consumerGroup": group, "clientId": rng.choice("abc")}
+    one_group = json.dumps({"groupName": group, "retryQueueNums": rng.randrange(4)}).encode()
+    stats = {"statsName": rng.choice(["TOPIC_PUT_NUMS", "GROUP_GET_SIZE"]), "statsKey": rng.choice([topic, group])}
+    return [
+        (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, {}, b'{"topicConfigList":[{"topicName":"fuzz"}]}'),
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, one_group),
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {}, b'{"groupConfigList":[%s]}' % one_group),
+        (RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": group}, b""),
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group, "removeOffset": "true"}, b""),
+        (RequestCode.GET_CONSUME_STATS, {"consumerGroup": group, "topic": rng.choice([topic, ""])}, b""),
+        (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}, b""),
+        (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}, b""),
+        (RequestCode.QUERY_CONSUME_TIME_SPAN, both, b""),
+        (RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, both, b""),
+        (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset, b""),
+        (RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, both, b""),
+        (RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": group, "destGroup": "other", "topic": topic}, b""),
+        (RequestCode.QUERY_CORRECTION_OFFSET, {"topic": topic, "compareGroup": group, "filterGroups": "a,b"}, b""),
+        (RequestCode.GET_CONSUMER_RUNNING_INFO, client, b""),
+        (RequestCode.CONSUME_MESSAGE_DIRECTLY, {**client, "msgId": "7F00000100002A9F" + "0" * 16}, b""),
+        (RequestCode.GET_ALL_PRODUCER_INFO, {}, b""),
+        (RequestCode.VIEW_BROKER_STATS_DATA, stats, b""),
+        (RequestCode.QUERY_CONSUME_QUEUE, {**entries, "consumerGroup": group}, b""),
+        (RequestCode.UPDATE_BROKER_CONFIG, {}, b"fileReservedTime=70\n"),
+        (RequestCode.GET_BROKER_CLUSTER_ACL_INFO, {}, b""),
     ]
 
 
@@ -239,7 +287,7 @@ class Attacker:
                     answer.fields()
                     self.answered += 1
                 else:
-                    assert answer.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+                    assert answer.code in ASKED_OF_CLIENTS
             if self._rng.random() < 0.01:
                 await asyncio.sleep(0.02)  # sometimes slow to read
 

@@ -180,7 +180,7 @@ def test_settings_and_figures_of_the_broker(
         assert (
             settings(mqadmin_in(java49, broker, "getBrokerConfig", "-b", broker.address))["fileReservedTime"] == hours
         )
-    assert settings((broker.workdir / "server.conf").read_text())["fileReservedTime"] == "72", "kept for the next start"
+    assert settings(broker.conf_file.read_text())["fileReservedTime"] == "72", "kept for the next start"
     figures = mqadmin_in(java49, broker, "brokerStatus", "-b", broker.address)
     keys = {line.partition(":")[0].strip() for line in figures.splitlines() if ":" in line}
     assert set(FIGURES.split()) <= keys

@@ -60,7 +60,7 @@ def tail(
       mqctl msg tail orders
       mqctl msg tail orders --from earliest --max 10
       mqctl msg tail orders --tag 'paid || shipped' -o json
-      mqctl msg tail orders --sql "price > 100" --format '{keys} {body}'
+      mqctl msg tail orders --sql "price >= 100" --format '{keys} {body}'
     """
     session = session_of(ctx)
     begin = _start(session, start)

@@ -85,12 +85,14 @@ class Acks:
     def stored(self) -> Stored:
         """For the broker's own messages: done when all that was put so far can be read by consumers and, with
         `sync_flush`, is on disk. Fails with StoreError if none of it is stored. A sync that fails is tried again
-        and only delays it."""
+        and only delays it. Each caller gets a future of its own: when one of them is cancelled the others still
+        hear."""
         if self._stored is None:
             self._stored = self._loop.create_future()
-            self._stored.add_done_callback(_heard)
             self.schedule()
-        return self._stored
+        own = asyncio.shield(self._stored)
+        own.add_done_callback(_heard)
+        return own
 
     def schedule(self) -> None:
         """What was put will be written in this turn of the loop, whether or not anybody waits for it."""
@@ -128,7 +130,10 @@ class Acks:
         if batch.waiting:
             batch.deadline = self._loop.call_later(self._sync_timeout_s, self._late, batch)
         self._unsynced.append(batch)
-        self.flushing.request()
+        if batch.end <= self._store.log.flushed:  # nothing was put, and no sync will come on its account
+            self._flushed(batch.end)
+        else:
+            self.flushing.request()
 
     def _flushed(self, end: int) -> None:
         while self._unsynced and self._unsynced[0].end <= end:
@@ -166,7 +171,7 @@ def _settle(stored: Stored | None) -> None:
 
 
 def _heard(stored: Stored) -> None:
-    """Several may share one future, and the last of them may be gone when it fails: that is no accident."""
+    """Whoever asked for it may be gone when it fails: that is no accident."""
     if not stored.cancelled():
         stored.exception()
 

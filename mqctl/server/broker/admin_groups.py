@@ -57,7 +57,7 @@ class GroupAdmin:
         """The settings, and if asked for the offsets too. A group that consumes right now comes back with its next
         heartbeat."""
         await asyncio.shield(self._groups.delete(header.group_name))
-        if header.remove_offset:
+        if header.remove_offset or header.clean_offset:
             self._offsets.forget(header.group_name)
             saving = self._offsets.save_soon()
             if saving is not None:

@@ -155,9 +155,10 @@ class Level:
         return self._store.queues.get((SCHEDULE_TOPIC, self.level - 1))
 
     def start_at(self, queue_offset: int) -> None:
-        """An offset outside the queue is brought into it: the queue may have lost its end in a crash."""
+        """An offset outside the queue is brought into it: the queue may have lost its end in a crash, or all there
+        was of it, and what comes next takes the lost places."""
         queue = self._queue
-        self.queue_offset = queue_offset if queue is None else max(0, min(queue_offset, queue.max_offset))
+        self.queue_offset = max(0, min(queue_offset, queue.max_offset if queue is not None else 0))
         if self.queue_offset != queue_offset:
             log.warning("delay level %d: offset %d corrected to %d", self.level, queue_offset, self.queue_offset)
 

@@ -234,5 +234,7 @@ class Timers:
 
     def _encode(self) -> bytes:
         waiting = [*self._heap[:1], *self._under_way]
-        delivered_until = (min(waiting) >> OFFSET_BITS) - 1 if waiting else self._clock.now_ms()
+        # Not ahead of now, however long nothing is due: if a loss of power takes the end of the queue, later messages
+        # get its places, and what stands here must not be about them.
+        delivered_until = min([self._clock.now_ms(), *((key >> OFFSET_BITS) - 1 for key in waiting)])
         return msgspec.json.encode(Progress(queue_offset=self._taken, delivered_until=delivered_until))

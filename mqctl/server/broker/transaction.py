@@ -26,7 +26,7 @@ from mqctl.server.broker.transaction_messages import (
 )
 from mqctl.server.loop import HandlerTable
 from mqctl.store import record
-from mqctl.store.properties import PGROUP, TRAN_MSG, get_property
+from mqctl.store.properties import PGROUP, REAL_TOPIC, TRAN_MSG, get_property
 from mqctl.store.record import Record
 from mqctl.store.store import MessageStore, NewMessage
 
@@ -69,7 +69,7 @@ class Transactions:
         half no more."""
         claimed = message.sys_flag & record.SYS_TRANSACTION_MASK
         if message.reconsume_times > 0:
-            if claimed == record.SYS_TRANSACTION_PREPARED:
+            if claimed in (record.SYS_TRANSACTION_PREPARED, ROLLBACK):
                 return msgspec.structs.replace(message, sys_flag=message.sys_flag - claimed)
             return message
         if (get_property(properties, TRAN_MSG) or "").lower() != "true":
@@ -159,11 +159,14 @@ class Transactions:
         if found is None or found.sys_flag & record.SYS_TRANSACTION_MASK != COMMIT:
             return
         prepared = read_record(self._store, found.prepared_offset)
-        half = self.halves.find(prepared) if prepared is not None and prepared.topic == TRANS_HALF_TOPIC else None
+        half = self.halves.find(prepared) if prepared is not None and _is_commit_of(prepared, found) else None
         if half is not None:
             log.warning("transaction %d: committed, but not marked as such; done now", half.queue_offset)
             self.put_ops(half.copies)
-            self._store.commit()
+            try:
+                self._store.commit()
+            except StoreError as error:
+                log.error("%s", error)  # on a full disk the broker can still be read from
             self.halves.end(half, COMMIT)
 
     # -- once more ----------------------------------------------------------------------------------
@@ -185,6 +188,11 @@ class Transactions:
         except StoreError as error:
             raise RequestFailed(ResponseCode.SERVICE_NOT_AVAILABLE, error.message) from None
         return request.reply()
+
+
+def _is_commit_of(prepared: Record, found: Record) -> bool:
+    """A committed message that was sent back by a consumer still says so, but not of which half."""
+    return prepared.topic == TRANS_HALF_TOPIC and get_property(prepared.properties, REAL_TOPIC) == found.topic
 
 
 def _wrong(reason: str) -> RequestFailed:

@@ -139,7 +139,7 @@ async def test_when_nothing_helps_the_last_error_says_so_and_is_retriable() -> N
 async def test_a_send_never_takes_longer_than_its_time_out() -> None:
     async with cluster() as (namesrv, (broker,)):
         broker.behaviour = lambda connection, request: None
-        async with Producer("g", namesrv.address, timeout=0.2) as producer:
+        async with Producer("g", namesrv.address, timeout=0.5) as producer:
             with pytest.raises(RequestTimeout):
                 await producer.send(Message("t", b"x"))
             namesrv.silent = True

@@ -1,0 +1,355 @@
+"""`mqctl dlq`: messages that consumers gave up on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from mqctl.commands.changing import DryRunOption, YesOption, confirm
+from mqctl.commands.common import AdminCommand, Session, noun, session_of
+from mqctl.commands.completing import complete_topics
+from mqctl.commands.consumer.shared import GroupArgument
+from mqctl.commands.msg.shared import (
+    MESSAGE,
+    FormatOption,
+    MatchOption,
+    SinceOption,
+    SqlOption,
+    UntilOption,
+    message_row,
+    selection_of,
+    writer,
+)
+from mqctl.commands.telling import report_missing
+from mqctl.exit import ExitCode
+from mqctl.output import Column, Format, Row
+from mqctl.times import time_text
+
+if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
+    from mqctl.client.deadletters import Sent
+    from mqctl.client.selecting import Selection
+    from mqctl.remoting.message import ReceivedMessage
+
+app = noun("List dead letters, show them, send them again, export them.")
+
+OriginOption = Annotated[
+    str | None,
+    typer.Option(
+        "-t",
+        "--topic",
+        metavar="TOPIC",
+        autocompletion=complete_topics,
+        help="Only those that were sent to this topic.",
+    ),
+]
+TagsOption = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only this tag; may be given several times.")
+]
+IdsOption = Annotated[
+    list[str] | None, typer.Option("--id", metavar="ID", help="Only this message; may be given several times.")
+]
+MinTriesOption = Annotated[int, typer.Option("--min-tries", min=0, metavar="N", help="Delivered so often at least.")]
+MaxTriesOption = Annotated[
+    int | None, typer.Option("--max-tries", min=0, metavar="N", help="Delivered so often at most.")
+]
+MaxOption = Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="So many at most.")]
+
+
+# -- list -----------------------------------------------------------------------------------------------
+
+GROUPS: Final = [Column("group"), Column("messages"), Column("lastTimestamp", "LAST", time_text)]
+
+
+@app.command("list", cls=AdminCommand)
+def list_groups(
+    ctx: typer.Context,
+    all_groups: Annotated[bool, typer.Option("--all", help="Also groups whose dead letters are gone.")] = False,
+) -> None:
+    """List the groups that have dead letters.
+
+    \b
+    Examples:
+      mqctl dlq list
+      mqctl dlq list -o json
+    """
+    from mqctl.client.deadletters import dead_letter_topics
+
+    session = session_of(ctx)
+    found = session.ask(dead_letter_topics)
+    rows = [
+        {"group": each.group, "messages": each.messages, "lastTimestamp": each.last_timestamp}
+        for each in found
+        if each.messages or all_groups
+    ]
+    session.print_rows(GROUPS, rows)
+    report_missing(session, {name: error for each in found for name, error in each.failed.items()})
+
+
+# -- show -----------------------------------------------------------------------------------------------
+
+LETTER: Final = [
+    Column("originTopic"),
+    Column("tries"),
+    Column("why"),
+    Column("originMsgId"),
+    Column("resent"),
+    *MESSAGE,
+]
+
+
+@app.command(cls=AdminCommand)
+def show(
+    ctx: typer.Context,
+    group: GroupArgument,
+    topic: OriginOption = None,
+    tags: TagsOption = None,
+    ids: IdsOption = None,
+    min_tries: MinTriesOption = 0,
+    max_tries: MaxTriesOption = None,
+    sql: SqlOption = None,
+    match: MatchOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    max_count: MaxOption = None,
+    template: FormatOption = None,
+) -> None:
+    """Show a group's dead letters, the oldest first: where they came from, how often they failed, what is in them.
+
+    RocketMQ does not keep what went wrong, only how often the message was delivered. -o json also says whether the
+    letter was sent again with `mqctl dlq resend`.
+
+    \b
+    Examples:
+      mqctl dlq show order-service
+      mqctl dlq show order-service --since 1d --match 'card.*declined' -o json
+    """
+    session = session_of(ctx)
+    selection = selection_of(
+        session, sql=sql, match=match, since=since, until=until,
+        topic=topic, tags=tags or (), ids=ids or (), min_tries=min_tries, max_tries=max_tries,
+    )  # fmt: skip
+    look_up = session.output not in (None, Format.TABLE, Format.WIDE)
+    write = session.stream(LETTER, _letter_line) if template is None else writer(session, template)
+
+    async def work(admin: Admin) -> None:
+        async for letter in _letters(admin, group, selection, max_count):
+            resent = await _resent(admin, letter) if look_up and template is None else None
+            write(_letter_row(letter, resent))
+
+    session.ask(work)
+
+
+async def _letters(
+    admin: Admin, group: str, selection: Selection, max_count: int | None
+) -> AsyncIterator[ReceivedMessage]:
+    from mqctl.client.deadletters import find_dead_letter_topic
+    from mqctl.commands.msg.reading import selected
+
+    count = 0
+    async for letter in selected(admin, await find_dead_letter_topic(admin, group), "*", selection):
+        yield letter
+        count += 1
+        if count == max_count:
+            return
+
+
+async def _resent(admin: Admin, letter: ReceivedMessage) -> bool | None:
+    """None when that cannot be said, such as for a topic that is gone."""
+    from mqctl.client.deadletters import was_sent
+    from mqctl.client.selecting import origin_topic
+    from mqctl.errors import MqError
+
+    try:
+        return await was_sent(admin, letter, origin_topic(letter))
+    except MqError:
+        return None
+
+
+def _letter_row(letter: ReceivedMessage, resent: bool | None) -> dict[str, Any]:
+    from mqctl.client.selecting import origin_topic
+    from mqctl.store.properties import ORIGIN_MESSAGE_ID
+
+    tries = letter.reconsume_times
+    return {
+        "originTopic": origin_topic(letter),
+        "tries": tries,
+        "why": f"failed in each of {tries} deliveries" if tries > 1 else "refused when it was delivered first",
+        "originMsgId": letter.properties.get(ORIGIN_MESSAGE_ID),
+        "resent": resent,
+        **message_row(letter),
+    }
+
+
+def _letter_line(row: Row) -> str:
+    body = row["body"] if row["body"] is not None else f"base64:{row['bodyBase64']}"
+    labels = "".join(
+        f" {name}={row[name] if name == 'tags' else ' '.join(row[name])}" for name in ("tags", "keys") if row[name]
+    )
+    return f"{time_text(row['storeTimestamp'])} {row['msgId']} {row['originTopic']}{labels} ({row['why']}) {body}"
+
+
+# -- resend ---------------------------------------------------------------------------------------------
+
+OUTCOMES: Final = [Column(name) for name in ("letterId", "msgId", "topic", "outcome", "newMsgId", "why")]
+
+
+@app.command(cls=AdminCommand)
+def resend(
+    ctx: typer.Context,
+    group: GroupArgument,
+    topic: OriginOption = None,
+    tags: TagsOption = None,
+    ids: IdsOption = None,
+    min_tries: MinTriesOption = 0,
+    max_tries: MaxTriesOption = None,
+    sql: SqlOption = None,
+    match: MatchOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    max_count: MaxOption = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TOPIC", help="There, instead of to where each came from.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", min=0.01, metavar="N", help="At most so many a second.")
+    ] = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Send dead letters again, each to the topic it came from, and say what became of each.
+
+    A letter is sent once: one that was sent before, by whomever, is passed over. So a run that was interrupted, or
+    that ended with failures, is simply started again. All groups that read the topic get the copies; consumers
+    find the id of the first message in the property ORIGIN_MESSAGE_ID. Exit status 5 when some failed.
+
+    \b
+    Examples:
+      mqctl dlq resend order-service --dry-run
+      mqctl dlq resend order-service --since 1d --tag paid --rate 50 --yes
+      mqctl dlq resend order-service --sql "region = 'eu'" --to orders-again
+    """
+    session = session_of(ctx)
+    selection = selection_of(
+        session, sql=sql, match=match, since=since, until=until,
+        topic=topic, tags=tags or (), ids=ids or (), min_tries=min_tries, max_tries=max_tries,
+    )  # fmt: skip
+    if not dry_run:
+        where = f"to {to}" if to is not None else "to the topics they came from"
+        number = session.ask(lambda admin: _count(admin, group, selection, max_count))
+        confirm(session, f"Send {number} dead letters of {group} {where}, as far as that was not done before?", yes)
+    write = session.stream(OUTCOMES, _outcome_line)
+    counts: Counter[str] = Counter()
+
+    async def work(admin: Admin) -> None:
+        from mqctl.client.copying import Copier
+        from mqctl.client.deadletters import send_again
+
+        async with Copier(session.name_servers, timeout=session.timeout) as copier:
+            letters = _letters(admin, group, selection, max_count)
+            async for sent in send_again(admin, copier, letters, topic=to, rate=rate, dry_run=dry_run):
+                write(_outcome_row(sent))
+                counts[sent.outcome] += 1
+
+    try:
+        session.ask(work)
+    except KeyboardInterrupt:
+        _tell(session, counts)
+        session.env.say("stopped; start it again to go on")
+        raise typer.Exit(ExitCode.PARTIAL) from None
+    _tell(session, counts)
+    bad = counts["failed"] + counts["unknown"]
+    if bad:
+        raise typer.Exit(ExitCode.REFUSED if bad == counts.total() else ExitCode.PARTIAL)
+
+
+async def _count(admin: Admin, group: str, selection: Selection, max_count: int | None) -> int:
+    return len([letter async for letter in _letters(admin, group, selection, max_count)])
+
+
+def _tell(session: Session, counts: Counter[str]) -> None:
+    session.env.say(", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())) or "no dead letters")
+
+
+def _outcome_row(sent: Sent) -> dict[str, Any]:
+    return {
+        "letterId": sent.letter.offset_msg_id,
+        "msgId": sent.letter.msg_id,
+        "topic": sent.topic,
+        "outcome": sent.outcome,
+        "newMsgId": sent.msg_id,
+        "why": sent.why,
+    }
+
+
+def _outcome_line(row: Row) -> str:
+    return f"{row['msgId']}  {row['topic']}  {row['outcome']}" + (f": {row['why']}" if row["why"] else "")
+
+
+# -- export ---------------------------------------------------------------------------------------------
+
+
+@app.command(cls=AdminCommand)
+def export(
+    ctx: typer.Context,
+    group: GroupArgument,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; it must not exist.")],
+    topic: OriginOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    sql: SqlOption = None,
+    match: MatchOption = None,
+) -> None:
+    """Write dead letters to a file, before they expire: as the stream that `mqctl store import` reads.
+
+    For JSON use `mqctl dlq show GROUP -o json`.
+
+    \b
+    Examples:
+      mqctl dlq export order-service letters.msgpack
+      mqctl dlq export order-service letters.msgpack --since 1d
+    """
+    from mqctl.errors import ConfigError
+
+    session = session_of(ctx)
+    selection = selection_of(session, sql=sql, match=match, since=since, until=until, topic=topic)
+    try:
+        number = session.ask(lambda admin: _export(admin, group, selection, file))
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
+    session.env.say(f"{number} messages")
+
+
+async def _export(admin: Admin, group: str, selection: Selection, file: Path) -> int:
+    from mqctl.client.deadletters import find_dead_letter_topic
+    from mqctl.store.offline.stream import Exported, Writer
+    from mqctl.store.properties import join_properties
+
+    await find_dead_letter_topic(admin, group)
+    with file.open("xb") as target:
+        stream = Writer(target)
+        async for letter in _letters(admin, group, selection, None):
+            stream.write(
+                Exported(
+                    topic=letter.topic,
+                    queue_id=letter.queue_id,
+                    body=letter.stored_body,
+                    properties=join_properties(letter.properties).encode(),
+                    flag=letter.flag,
+                    sys_flag=letter.sys_flag,
+                    born_timestamp=letter.born_timestamp,
+                    born_host=letter.born_host,
+                    reconsume_times=letter.reconsume_times,
+                    queue_offset=letter.queue_offset,
+                    commit_log_offset=letter.phys_offset,
+                    store_timestamp=letter.store_timestamp,
+                    store_host=letter.store_host,
+                    prepared_transaction_offset=letter.prepared_offset,
+                )
+            )
+        stream.finish()
+    return stream.count

@@ -1,0 +1,129 @@
+"""`mqctl topic update` and `perm`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mqctl.commands.changing import DryRunOption
+from mqctl.commands.common import AdminCommand, session_of
+from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
+from mqctl.commands.topic.shared import TopicArgument, app, report
+
+if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
+    from mqctl.client.topics import Outcome, Wish
+
+# More than any topic needs, and than brokers of ours take. Apache's takes any number, and then runs out of memory.
+MAX_QUEUES = 65_536
+
+
+@app.command(cls=AdminCommand)
+def update(
+    ctx: typer.Context,
+    topic: TopicArgument,
+    write_queues: Annotated[
+        int | None, typer.Option("-w", "--write-queues", min=0, max=MAX_QUEUES, metavar="N")
+    ] = None,
+    read_queues: Annotated[int | None, typer.Option("-r", "--read-queues", min=0, max=MAX_QUEUES, metavar="N")] = None,
+    perm: Annotated[str | None, typer.Option("--perm", metavar="PERM", help="rw, r or w; or 6, 4, 2.")] = None,
+    order: Annotated[bool | None, typer.Option("--order/--no-order", help="Whether messages are ordered.")] = None,
+    unit: Annotated[
+        bool | None, typer.Option("--unit/--no-unit", help="Whether it belongs to one unit of several.")
+    ] = None,
+    unit_sub: Annotated[
+        bool | None, typer.Option("--unit-sub/--no-unit-sub", help="Whether groups of units subscribe to it.")
+    ] = None,
+    cluster: ClusterOption = None,
+    broker: BrokerOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Create a topic, or change one.
+
+    On all masters of the cluster; -c chooses one where there are several. What is not given stays as it is; a new
+    topic gets 8 write queues, 8 read queues and perm rw. To take queues away without losing messages, see
+    `mqctl topic resize`.
+
+    \b
+    Examples:
+      mqctl topic update orders
+      mqctl topic update orders -w 16 -r 16
+      mqctl topic update orders --perm r -b 127.0.0.1:10911
+    """
+    from mqctl.client.topics import Wish
+
+    one_of(cluster, broker)
+    wish = Wish(read_queues, write_queues, _perm(perm), order, unit, unit_sub)
+    session = session_of(ctx)
+    outcomes = session.ask(lambda admin: _update(admin, topic, wish, cluster, broker, dry_run))
+    report(session, outcomes, topic, None if dry_run else "update of")
+
+
+@app.command(cls=AdminCommand)
+def perm(
+    ctx: typer.Context,
+    topic: TopicArgument,
+    perm: Annotated[str, typer.Argument(metavar="PERM", help="rw, r or w; or 6, 4, 2.")],
+    cluster: ClusterOption = None,
+    broker: BrokerOption = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Say whether clients may read and write a topic that exists, on all brokers that have it or on some.
+
+    \b
+    Examples:
+      mqctl topic perm orders r
+      mqctl topic perm orders rw -b broker-a
+    """
+    from mqctl.client.topics import Wish
+
+    one_of(cluster, broker)
+    wish = Wish(perm=_perm(perm))
+    session = session_of(ctx)
+    outcomes = session.ask(lambda admin: _change_existing(admin, topic, wish, cluster, broker, dry_run))
+    report(session, outcomes, topic, None if dry_run else "permission of")
+
+
+def _perm(text: str | None) -> int | None:
+    from mqctl.client.topics import parse_perm
+
+    try:
+        return None if text is None else parse_perm(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--perm") from None
+
+
+async def _update(
+    admin: Admin, topic: str, wish: Wish, cluster: str | None, broker: str | None, dry_run: bool
+) -> list[Outcome]:
+    import asyncio
+
+    from mqctl.client.topics import set_order, update_topic
+
+    targets = (await chosen_masters(admin, cluster, broker)).items()
+    if wish.order is not None and not dry_run:
+        plans = await asyncio.gather(*(update_topic(admin, topic, wish, *target, dry_run=True) for target in targets))
+        counts = {plan.broker_name: plan.after.write_queue_nums for plan in plans if plan.after is not None}
+        await set_order(admin, topic, counts if wish.order else None)
+    return await asyncio.gather(*(update_topic(admin, topic, wish, *target, dry_run=dry_run) for target in targets))
+
+
+async def _change_existing(
+    admin: Admin, topic: str, wish: Wish, cluster: str | None, broker: str | None, dry_run: bool
+) -> list[Outcome]:
+    """Never creates the topic where it is not."""
+    import asyncio
+
+    from mqctl.client.topics import find_route, route_masters, update_topic
+    from mqctl.errors import NotFound
+
+    having = route_masters(await find_route(admin, topic))
+    if cluster is not None or broker is not None:
+        asked = await chosen_masters(admin, cluster, broker)
+        having = {name: address for name, address in having.items() if name in asked}
+    if not having:
+        raise NotFound(f"the topic {topic} is not on {broker or cluster or 'a broker that runs'}")
+    return await asyncio.gather(
+        *(update_topic(admin, topic, wish, *target, dry_run=dry_run) for target in having.items())
+    )
