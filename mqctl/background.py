@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -16,13 +17,22 @@ class BackgroundLoop:
 
     def __init__(self, name: str) -> None:
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._pid = os.getpid()
         # A daemon, so that a program which forgets to stop it can end.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         self.loop, self._stop_asked = self._started.result()
 
+    @property
+    def was_forked(self) -> bool:
+        """This is a child of the process that made it, and threads do not survive a fork."""
+        return os.getpid() != self._pid
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """What the coroutine returns or raises. An interrupt of the waiting thread cancels it."""
+        if self.was_forked:
+            work.close()
+            raise RuntimeError("this was made before the process forked: make a new one in the child")
         if threading.current_thread() is self._thread:
             work.close()
             raise RuntimeError("this would wait for itself: inside the loop, await the asynchronous method")

@@ -17,6 +17,8 @@ class MqError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            self.add_note(f"hint: {hint}")  # for tracebacks
 
 
 class ConfigError(MqError):

@@ -1,4 +1,4 @@
-"""Plain rows to a table, JSON, YAML or CSV. The only module that imports rich, and only on a terminal.
+"""Plain rows to a table, JSON, YAML or CSV. It imports rich, and only on a terminal.
 
 A row is a dict of plain values under stable names, RocketMQ's where it has one: programs get it as it is, people
 get the columns of a table, where a value may be shown in another form (a time instead of milliseconds).

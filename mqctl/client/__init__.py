@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from mqctl.client.held import Limits as Limits
     from mqctl.client.idempotence import Idempotence as Idempotence
+    from mqctl.client.idempotence import KeyStore as KeyStore
     from mqctl.client.listening import RetryLater as RetryLater
     from mqctl.client.offsets import ConsumeFrom as ConsumeFrom
     from mqctl.client.producer import Producer as Producer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mqctl.client.transactions import TransactionProducer as TransactionProducer
     from mqctl.client.transactions import TransactionResult as TransactionResult
     from mqctl.client.transactions import TransactionState as TransactionState
+    from mqctl.errors import ConfigError as ConfigError
     from mqctl.errors import ConnectionFailed as ConnectionFailed
     from mqctl.errors import MqError as MqError
     from mqctl.errors import NoBroker as NoBroker
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     "ConsumeFrom": "mqctl.client.offsets",
     "Idempotence": "mqctl.client.idempotence",
+    "KeyStore": "mqctl.client.idempotence",
     "Limits": "mqctl.client.held",
     "PullConsumer": "mqctl.client.pull",
     "PushConsumer": "mqctl.client.push",
@@ -51,6 +54,7 @@ _NAMES: Final = {
     "TransactionProducer": "mqctl.client.transactions",
     "TransactionResult": "mqctl.client.transactions",
     "TransactionState": "mqctl.client.transactions",
+    "ConfigError": "mqctl.errors",
     "ConnectionFailed": "mqctl.errors",
     "MqError": "mqctl.errors",
     "NoBroker": "mqctl.errors",

@@ -121,8 +121,11 @@ class Admin:
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig | None:
         """The topic as this broker has it, None if it has not. 4.9.7 can only be asked for all topics."""
+        return (await self.topic_configs(address)).get(topic)
+
+    async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         answer = await self.call(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG))
-        return self.decode(TopicConfigTable, answer).topic_config_table.get(topic)
+        return self.decode(TopicConfigTable, answer).topic_config_table
 
     async def create_topic(self, address: str, config: TopicConfig) -> None:
         """Creates the topic on this broker or gives it this configuration, the whole of it."""

@@ -25,6 +25,7 @@ from mqctl.store.properties import (
     ARRIVE_TIME,
     CLUSTER,
     CORRELATION_ID,
+    IS_REPLY,
     MSG_TYPE,
     REPLY_TO_CLIENT,
     TTL,
@@ -32,7 +33,6 @@ from mqctl.store.properties import (
 )
 
 REPLY_TOPIC: Final = "REPLY_TOPIC"  # behind the name of the cluster
-_IS_REPLY: Final = "reply"
 
 
 class PushReplyHeader(Struct, rename="camel"):
@@ -108,7 +108,7 @@ def answer_to(question: ReceivedMessage) -> tuple[str, dict[str, str]]:
     if missing:
         raise MqError(f"the message {question.msg_id} is no question: it lacks {', '.join(missing)}")
     kept = {name: asked[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if name in asked}
-    return f"{asked[CLUSTER]}_{REPLY_TOPIC}", {**kept, MSG_TYPE: _IS_REPLY}
+    return f"{asked[CLUSTER]}_{REPLY_TOPIC}", {**kept, MSG_TYPE: IS_REPLY}
 
 
 def _received(header: PushReplyHeader, body: bytes) -> ReceivedMessage:

@@ -66,7 +66,12 @@ class BlockingClient(Generic[C]):
         self._wait(self._client.start())
 
     def close(self) -> None:
-        self._wait(self._client.close())
+        """In a process that was forked off, nothing: the connections are the parent's."""
+        if not self._loop.was_forked:
+            self._wait(self._client.close())
+
+    def __repr__(self) -> str:
+        return f"blocking.{self._client!r}"
 
     def __enter__(self) -> Self:
         self.start()
@@ -202,7 +207,8 @@ class PullConsumer(_AnyConsumer[pull.PullConsumer]):
         super().__init__(lambda: pull.PullConsumer(group, subscribe, namesrv, **options))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._wait(self._client.__aexit__(kind))
+        if not self._loop.was_forked:
+            self._wait(self._client.__aexit__(kind))
 
     def poll(self, timeout: float = pull.POLL_SECONDS, max_messages: int = pull.MAX_MESSAGES) -> list[ReceivedMessage]:
         return self._wait(self._client.poll(timeout, max_messages))

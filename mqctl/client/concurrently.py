@@ -10,7 +10,7 @@ from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Listener, NotStarted, RetryLater, workers
+from mqctl.client.listening import Listener, Abandoned, RetryLater, workers
 from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
@@ -45,6 +45,8 @@ class Concurrently:
 
     def arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
         for message in messages:
+            # Ours alone; a copy that another consumer sent back may bring that one's along.
+            message.properties.pop(CONSUME_START_TIME, None)
             self._workers.submit(held, message)
 
     async def may_take(self, held: HeldQueue) -> bool:
@@ -60,7 +62,7 @@ class Concurrently:
         await self._workers.stop(seconds)
 
     def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
-        if held.dropped or isinstance(error, NotStarted):
+        if held.dropped or isinstance(error, Abandoned) or message not in held:
             return
         self._meter.consumed(held, message, failed=error is not None)
         if error is None:

@@ -22,6 +22,7 @@ from mqctl.client.namesrv import default_name_servers
 from mqctl.client.naming import check_group
 from mqctl.client.offsets import (
     BrokerOffsets,
+    ConsumeFrom,
     FileOffsets,
     Offsets,
     Start,
@@ -31,7 +32,7 @@ from mqctl.client.offsets import (
 from mqctl.client.reading import Reader
 from mqctl.client.rebalance import Strategy
 from mqctl.client.subscriptions import restore_topic
-from mqctl.errors import ConnectionFailed, MqError, NotFound
+from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound
 from mqctl.remoting.bodies import ConsumerData, MessageQueue, SubscriptionData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.message import ReceivedMessage
@@ -70,6 +71,8 @@ class GroupConsumer:
         offsets_dir: Path | None,
     ) -> None:
         check_group(group)
+        if not isinstance(start, ConsumeFrom | datetime):
+            raise ConfigError(f"start is {start!r}", hint="use ConsumeFrom.FIRST, ConsumeFrom.LAST or a datetime")
         self.group = group
         self._subscriptions = dict(subscriptions)
         self._broadcast = broadcast
@@ -80,6 +83,8 @@ class GroupConsumer:
         self._pulling: dict[MessageQueue, asyncio.Task[None]] = {}
         # Queues on their way out: while the listener has a message of one, it cannot be taken again.
         self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
+        # On their way in: a rebalance and a `seek` may want the same queue at once, and one of them gets it.
+        self._taking: set[MessageQueue] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self.started_ms = 0
         self.meter = Meter()
@@ -101,6 +106,9 @@ class GroupConsumer:
     def client_id(self) -> str:
         return self._engine.client_id
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.group!r}, client_id={self.client_id!r})"
+
     def assignment(self) -> set[MessageQueue]:
         """The queues this consumer has now."""
         return set(self._held)
@@ -115,11 +123,15 @@ class GroupConsumer:
 
     async def start(self) -> None:
         """Returns when the queues that are ours are being pulled. Raises ConnectionFailed or RequestTimeout when no
-        name server answers; a topic that does not exist is consumed once it does."""
+        name server answers, ResponseError when a broker refuses an SQL92 filter, MqError when it was started before.
+        A topic that does not exist is consumed once it does."""
+        self._engine.must_be_new()
         self.started_ms = time.time_ns() // 1_000_000
         try:
             await self._engine.start()
             await self._find_routes()
+            for subscription in self._subscriptions.values():
+                await self._reader.check_filter(subscription)
             self._engine.add_consumer(self.group, self._data)
             self._engine.serve(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, None, self._on_members_changed)
             await self._engine.heartbeat()
@@ -144,6 +156,7 @@ class GroupConsumer:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
         await self._finish_work()
+        await self._save_positions()  # a listener that goes on in its thread keeps its queue from being released
         for held in list(self._held.values()):
             self._give_up(held)
         if self._leaving:
@@ -202,9 +215,20 @@ class GroupConsumer:
         return all(taken)
 
     async def _take(self, queue: MessageQueue, offset: int | None = None) -> bool:
-        """Begins at `offset`, or where the group is."""
+        """Begins at `offset`, or where the group is. Whether the queue is ours now."""
+        if queue in self._held:
+            return True
+        if queue in self._leaving or queue in self._taking:
+            return False
+        self._taking.add(queue)
+        try:
+            return await self._begin(queue, offset)
+        finally:
+            self._taking.discard(queue)
+
+    async def _begin(self, queue: MessageQueue, offset: int | None) -> bool:
         held = HeldQueue(queue, 0, self._limits)
-        if queue in self._leaving or not await self._may_take(held):
+        if not await self._may_take(held):
             return False
         try:
             if offset is None:
@@ -218,25 +242,28 @@ class GroupConsumer:
         self._pull_from(held)
         return True
 
-    def _give_up(self, held: HeldQueue) -> asyncio.Task[None]:
+    def _give_up(self, held: HeldQueue, position: int | None = None) -> asyncio.Task[None]:
+        """The group's position there becomes `position`, or what is consumed."""
         held.drop()
         del self._held[held.queue]
         self._pulling.pop(held.queue).cancel()
-        task = self._leaving[held.queue] = self._engine.spawn(self._release(held))
+        task = self._leaving[held.queue] = self._engine.spawn(self._release(held, position))
         task.add_done_callback(lambda _: self._leaving.pop(held.queue, None))
         return task
 
-    async def _release(self, held: HeldQueue) -> None:
+    async def _release(self, held: HeldQueue, position: int | None) -> None:
         await self._settle(held)
-        await self._save([held])
+        if position is None:
+            await self._save([held])
+        else:
+            await self._offsets.save({held.queue: position})
         await self._released(held)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Goes on at this offset, which is the group's position from now on; what was pulled before and is not consumed
         is forgotten. Raises NotFound for a queue that is not ours."""
         # What the listener has still of the queue counts no more, so it is given up and taken anew.
-        await self._give_up(self._known(queue))
-        await self._offsets.save({queue: offset})
+        await self._give_up(self._known(queue), offset)
         if not await self._take(queue, offset):
             self._membership.wake()
 

@@ -60,18 +60,22 @@ class Delivery:
         deadline = loop.time() + timeout
         chooser = self._choosers.get(outgoing.topic) or await self._chooser(outgoing.topic, timeout)
         failed: str | None = None
-        for attempt in range(self._retries + 1):
+        failure: MqError | None = None
+        for _ in range(self._retries + 1):
             target = queue or self._choose(chooser, outgoing, failed)
             if target.broker_name == failed:
                 await asyncio.sleep(min(RETRY_PAUSE_S, max(0.0, deadline - loop.time())))
             left = deadline - loop.time()
+            if left <= 0:
+                break
             try:
-                return await self._attempt(outgoing, target, left if left > 0 else 0.0)
+                return await self._attempt(outgoing, target, left)
             except MqError as error:
-                if not error.retriable or attempt == self._retries or loop.time() >= deadline:
+                if not error.retriable:
                     raise
+                failure = error
             failed = target.broker_name
-        raise AssertionError("the last attempt returns or raises")
+        raise failure or RequestTimeout(f"no broker could be asked within {timeout:g} s")
 
     async def deliver_oneway(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None = None) -> None:
         """Returns when the message is on its way; whether it arrives is not known."""

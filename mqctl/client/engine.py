@@ -63,11 +63,21 @@ class Engine:
         self._periods = (refresh_seconds, heartbeat_seconds)
         self._tasks: set[asyncio.Task[None]] = set()
         self._broker_addresses: set[str] = set()
+        self._started = False
         self._closed = False
 
     # -- life -------------------------------------------------------------------------------------------
 
+    def must_be_new(self) -> None:
+        """Raises MqError when it was started before. Clients ask first, before they change anything."""
+        if self._closed:
+            raise MqError(f"the client {self.client_id} is closed", hint="make a new one: a client starts once")
+        if self._started:
+            raise MqError(f"the client {self.client_id} is started already", hint="entering `with` starts it as well")
+
     async def start(self) -> None:
+        self.must_be_new()
+        self._started = True
         refresh_seconds, heartbeat_seconds = self._periods
         self.every(refresh_seconds, self.routes.refresh_all)
         self.every(heartbeat_seconds, self.heartbeat)

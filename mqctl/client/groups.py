@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mqctl.client.admin import Admin
-from mqctl.client.clusters import masters
 from mqctl.client.consumers import (
     NEW_GROUP,
     GroupConfig,
@@ -17,11 +17,9 @@ from mqctl.client.consumers import (
     known_groups,
     put_group,
 )
-from mqctl.client.everywhere import brokers_of
 from mqctl.client.progress import progress_of
 from mqctl.client.topics import DLQ_PREFIX, RETRY_PREFIX, delete_topic
 from mqctl.errors import MqError
-from mqctl.remoting.bodies import ClusterInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +34,10 @@ class Outcome:
 
 
 async def update_group(
-    admin: Admin, group: str, wish: dict[str, Any], cluster: str | None, broker: str | None, *, dry_run: bool
+    admin: Admin, group: str, wish: Mapping[str, Any], brokers: Mapping[str, str], *, dry_run: bool
 ) -> list[Outcome]:
+    """`brokers`: addresses by name."""
+
     async def update(name: str, address: str) -> Outcome:
         before: GroupConfig | None = None
         try:
@@ -50,15 +50,7 @@ async def update_group(
             return Outcome(name, address, before, None, error)
         return Outcome(name, address, before, after)
 
-    info = await admin.cluster_info()
-    targets = masters(info, cluster) if broker is None else {name_of(info, broker): broker}
-    return await asyncio.gather(*(update(*target) for target in targets.items()))
-
-
-def name_of(info: ClusterInfo, address: str) -> str:
-    """A broker given by its address need not be registered: then it has no other name."""
-    names = [name for name, data in info.broker_addr_table.items() if address in data.broker_addrs.values()]
-    return names[0] if names else address
+    return await asyncio.gather(*(update(*broker) for broker in brokers.items()))
 
 
 # -- deleting -------------------------------------------------------------------------------------------
@@ -74,11 +66,9 @@ class Deletable:
     behind: int
 
 
-async def find_deletable(admin: Admin, group: str, cluster: str | None, broker: str | None) -> Deletable:
-    info = await admin.cluster_info()
-    asked = brokers_of(info, cluster) if broker is None else {name_of(info, broker): broker}
-    known = await known_groups(admin, asked)
-    brokers = known.find(group)
+async def find_deletable(admin: Admin, group: str, asked: Mapping[str, str]) -> Deletable:
+    """On those of the brokers that have the group. Raises NotFound."""
+    brokers = (await known_groups(admin, asked)).find(group)
     [progress] = await progress_of(admin, KnownGroups({group: brokers}, {}), [group])
     clients = len(progress.connection.connection_set) if progress.connection is not None else 0
     return Deletable(group, brokers, clients, progress.behind)

@@ -48,6 +48,10 @@ class HeldQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, message: ReceivedMessage) -> bool:
+        """Whether it is not consumed yet."""
+        return self._waiting.get(message.queue_offset) is message
+
     def put(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
         self.next_offset = next_offset
         for message in messages:

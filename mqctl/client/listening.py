@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, cast
 
 from mqctl.client.calling import is_coroutine_function
@@ -39,17 +40,17 @@ class RetryLater(Exception):
         self.suspend = suspend
 
 
-class NotStarted(Exception):
-    """The queue was dropped before it was the message's turn."""
+class Abandoned(Exception):
+    """The message counts as never handed over: its queue was dropped before its turn, or the workers were stopped."""
 
 
 class Workers(Protocol):
-    """Loop only. Every message that is submitted is finished, unless the workers are stopped first."""
+    """Loop only. Every message that is submitted is finished, unless its listener outlives `stop`."""
 
     def submit(self, held: HeldQueue, message: ReceivedMessage) -> None: ...
 
     async def stop(self, seconds: float) -> None:
-        """Begins nothing new and waits so long for what runs."""
+        """Begins nothing new and waits so long for what runs. All else is abandoned, also what is submitted later."""
 
 
 def workers(listener: Listener, concurrency: int, finished: Finished) -> Workers:
@@ -69,14 +70,20 @@ class TaskWorkers:
         self._finished = finished
         self._waiting: deque[tuple[HeldQueue, ReceivedMessage]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
 
     def submit(self, held: HeldQueue, message: ReceivedMessage) -> None:
+        if self._stopping:
+            self._finished(held, message, Abandoned())
+            return
         self._waiting.append((held, message))
         if len(self._tasks) < self._concurrency:
             self._tasks.add(asyncio.get_running_loop().create_task(self._work()))
 
     async def stop(self, seconds: float) -> None:
-        self._waiting.clear()
+        self._stopping = True
+        while self._waiting:
+            self._finished(*self._waiting.popleft(), Abandoned())
         if self._tasks:
             _, running = await asyncio.wait(tuple(self._tasks), timeout=seconds)
             for task in running:
@@ -97,12 +104,16 @@ class TaskWorkers:
             # Here and not in a callback of the task: what is submitted from now on needs another one.
             self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
-    async def _call(self, held: HeldQueue, message: ReceivedMessage) -> Exception | None:
+    async def _call(self, held: HeldQueue, message: ReceivedMessage) -> BaseException | None:
         if held.dropped:
-            return NotStarted()
+            return Abandoned()
         message.properties[CONSUME_START_TIME] = str(time.time_ns() // 1_000_000)
         try:
             await self._listener(message)
+        except asyncio.CancelledError as error:
+            # Unless `stop` cancels us, it comes from something that the listener awaited: a failure like others.
+            is_stopped = cast("asyncio.Task[None]", asyncio.current_task()).cancelling()
+            return Abandoned() if is_stopped else error
         except Exception as error:
             return error
         return None
@@ -124,6 +135,9 @@ class ThreadWorkers:
         self._threads: list[threading.Thread] = []
 
     def submit(self, held: HeldQueue, message: ReceivedMessage) -> None:
+        if self._stopping:
+            self._finished(held, message, Abandoned())
+            return
         self._under_way += 1
         self._waiting.put((held, message))
         if self._under_way > len(self._threads) < self._concurrency:
@@ -133,6 +147,7 @@ class ThreadWorkers:
 
     async def stop(self, seconds: float) -> None:
         self._stopping = True
+        self._abandon_waiting()
         for _ in self._threads:
             self._waiting.put(None)
         end = self._loop.time() + seconds
@@ -140,10 +155,14 @@ class ThreadWorkers:
             await asyncio.to_thread(thread.join, max(0.0, end - self._loop.time()))
         self._report()
 
+    def _abandon_waiting(self) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                if (item := self._waiting.get_nowait()) is not None:
+                    self._done.append((*item, Abandoned()))
+
     def _work(self) -> None:
         while (item := self._waiting.get()) is not None:
-            if self._stopping:
-                continue
             held, message = item
             self._done.append((held, message, self._call(held, message)))
             # Cleared on the loop before it looks what is done: who appends after that look finds it cleared.
@@ -152,8 +171,8 @@ class ThreadWorkers:
                 self._loop.call_soon_threadsafe(self._report)
 
     def _call(self, held: HeldQueue, message: ReceivedMessage) -> BaseException | None:
-        if held.dropped:
-            return NotStarted()
+        if held.dropped or self._stopping:
+            return Abandoned()
         message.properties[CONSUME_START_TIME] = str(time.time_ns() // 1_000_000)
         try:
             self._listener(message)

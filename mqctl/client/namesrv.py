@@ -12,7 +12,7 @@ from mqctl.remoting import bodies
 from mqctl.remoting.bodies import Body, ClusterInfo, TopicRouteData
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
-from mqctl.remoting.pool import ConnectionPool, split_addresses
+from mqctl.remoting.pool import ConnectionPool, split_address, split_addresses
 
 B = TypeVar("B", bound=Body)
 
@@ -32,10 +32,12 @@ class NameServers:
     that one cannot be reached or does not answer."""
 
     def __init__(self, pool: ConnectionPool, addresses: str | Sequence[str], *, timeout: float = TIMEOUT_S) -> None:
-        """Raises ConfigError when there is no address."""
+        """Raises ConfigError when there is no address, or one that is none."""
         self.addresses = split_addresses(addresses) if isinstance(addresses, str) else list(addresses)
         if not self.addresses:
             raise ConfigError("no name server is given", hint="name one with -n host:port, or in NAMESRV_ADDR")
+        for address in self.addresses:
+            split_address(address)
         self._pool = pool
         self._timeout = timeout
         self._current = random.randrange(len(self.addresses))

@@ -15,7 +15,7 @@ from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Listener, NotStarted, RetryLater, workers
+from mqctl.client.listening import Listener, Abandoned, RetryLater, workers
 from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
@@ -108,7 +108,7 @@ class Orderly:
         self._workers.submit(held, message)
 
     def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
-        if isinstance(error, NotStarted):
+        if isinstance(error, Abandoned):
             self._turn_over(held)
             return
         self._meter.consumed(held, message, failed=error is not None)

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from mqctl.client.admin import AUTO_CREATE_TOPIC
+from mqctl.client.naming import check_topic
 from mqctl.errors import MqError
 from mqctl.remoting import compression
 from mqctl.remoting.bodies import MessageQueue
@@ -133,9 +134,13 @@ class Encoder:
         return Command(outgoing.code, fields, outgoing.body)
 
     def _check(self, message: Message) -> None:
-        if not message.topic:
-            raise MqError("a message needs a topic")
+        check_topic(message.topic)
+        if not isinstance(message.body, bytes):
+            raise TypeError(f"the body of a message is bytes, not {type(message.body).__name__}: encode it first")
         self._check_size(len(message.body))
+        for name, value in message.properties.items():
+            if not (isinstance(name, str) and isinstance(value, str)):
+                raise TypeError(f"property {name!r}: {value!r}: names and values of properties are texts")
         if taken := RESERVED_NAMES.intersection(message.properties):
             raise MqError(f"{', '.join(sorted(taken))}: this property belongs to RocketMQ; choose another name")
 

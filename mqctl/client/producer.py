@@ -78,10 +78,14 @@ class Producer:
     def client_id(self) -> str:
         return self._engine.client_id
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.group!r}, client_id={self.client_id!r})"
+
     # -- life -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Asks nobody yet: a producer may start before the cluster does."""
+        """Asks nobody yet: a producer may start before the cluster does. Raises MqError when it was started before."""
+        self._engine.must_be_new()
         self._engine.add_producer(self.group)
         if self._spooling is not None:
             await self._spooling.start()

@@ -24,6 +24,7 @@ from mqctl.client.orderly import Orderly
 from mqctl.client.rebalance import Strategy, averagely
 from mqctl.client.sendback import MAX_RECONSUME_TIMES, SendBack
 from mqctl.client.subscriptions import Filter, retry_topic, subscription, subscriptions
+from mqctl.errors import ConfigError
 from mqctl.remoting.message import ReceivedMessage
 
 FINISH_SECONDS: Final = 10.0
@@ -72,6 +73,8 @@ class PushConsumer(GroupConsumer):
         has had for so many seconds is delivered again, whatever becomes of the listener. `finish_seconds`: how long
         `close` waits for listeners that are at work; their messages come again if it is too short. Raises
         ConfigError."""
+        if not callable(listener):
+            raise ConfigError(f"the listener is {listener!r}, which cannot be called", hint="pass a function")
         wanted = subscriptions(subscribe)
         if not broadcast:
             wanted[retry_topic(group)] = subscription(retry_topic(group))
@@ -95,6 +98,7 @@ class PushConsumer(GroupConsumer):
         self._finish_seconds = finish_seconds
 
     async def start(self) -> None:
+        self._engine.must_be_new()
         self._delivery = self._new_delivery()
         self._inspecting = Inspecting(self, self._engine)
         await super().start()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final, NamedTuple
 
 from mqctl.client.clusters import MASTER_ID, readable_address
 from mqctl.client.engine import Engine
-from mqctl.client.subscriptions import is_wanted
-from mqctl.errors import ConnectionFailed, MqError, ResponseError
-from mqctl.remoting.bodies import MessageQueue, SubscriptionData
+from mqctl.client.subscriptions import SQL92, is_wanted
+from mqctl.errors import ConnectionFailed, MqError, RequestTimeout, ResponseError
+from mqctl.remoting.bodies import CheckClientBody, MessageQueue, SubscriptionData, encode
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command, header_fields
 from mqctl.remoting.headers import (
@@ -55,6 +56,19 @@ class Reader:
         self._states_filter = states_filter
         # Which member of a broker to pull from, as it suggested: a slave while the master is busy with old messages.
         self._suggested: dict[MessageQueue, int] = {}
+
+    async def check_filter(self, subscription: SubscriptionData) -> None:
+        """Asks a broker of the topic, before anything is pulled, whether it takes the expression, as Java's clients do
+        at their start. Raises ResponseError if not; that nobody can be asked now is no reason to refuse."""
+        route = self._engine.routes.known(subscription.topic)
+        if subscription.expression_type != SQL92 or route is None:
+            return
+        question = CheckClientBody(client_id=self._engine.client_id, group=self._group, subscription_data=subscription)
+        for broker in route.broker_datas:
+            address = readable_address(broker.broker_addrs)
+            if address is not None:
+                with contextlib.suppress(ConnectionFailed, RequestTimeout):
+                    await self._engine.call(address, Command(RequestCode.CHECK_CLIENT_CONFIG, body=encode(question)))
 
     async def pull(
         self, queue: MessageQueue, offset: int, subscription: SubscriptionData, *, count: int, commit: int | None

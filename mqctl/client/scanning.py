@@ -43,10 +43,11 @@ async def find_spans(
     topic: str,
     *,
     since: int | None = None,
+    start: int = 0,
     broker_name: str | None = None,
     queue_id: int | None = None,
 ) -> list[Span]:
-    """What the queues hold now, from about `since` on. Raises NotFound for a topic or queue that is not there."""
+    """What the queues hold now, from about `since` and `start` on. Raises NotFound for a topic or queue that is not there."""
     readable = served_queues(await admin.topic_route(topic), topic)
     if not readable:
         raise MqError(
@@ -61,10 +62,10 @@ async def find_spans(
     if not queues:
         known = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue, _ in readable)
         raise NotFound(f"the topic {topic} has no such queue", hint=f"those that can be read: {known}")
-    return list(await asyncio.gather(*(_span(admin, queue, address, since) for queue, address in queues)))
+    return list(await asyncio.gather(*(_span(admin, queue, address, since, start) for queue, address in queues)))
 
 
-async def _span(admin: Admin, queue: MessageQueue, address: str, since: int | None) -> Span:
+async def _span(admin: Admin, queue: MessageQueue, address: str, since: int | None, start: int) -> Span:
     where = header_fields(TopicQueueHeader(topic=queue.topic, queue_id=queue.queue_id))
     if since is None:
         first = Command(RequestCode.GET_MIN_OFFSET, ext=where)
@@ -74,7 +75,7 @@ async def _span(admin: Admin, queue: MessageQueue, address: str, since: int | No
         first = Command(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, ext=header_fields(search))
     last = Command(RequestCode.GET_MAX_OFFSET, ext=where)
     begin, end = await asyncio.gather(_offset(admin, address, first), _offset(admin, address, last))
-    return Span(queue, address, begin, end)
+    return Span(queue, address, max(begin, start), end)
 
 
 async def _offset(admin: Admin, address: str, command: Command) -> int:

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mqctl.client.naming import check_topic
 from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import SubscriptionData
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.javahash import java_hash
 
 EVERYTHING: Final = "*"
+SQL92: Final = "SQL92"
 RETRY_PREFIX: Final = "%RETRY%"
 
 
@@ -33,8 +35,10 @@ def subscriptions(wanted: Mapping[str, Filter] | str) -> dict[str, SubscriptionD
     Raises ConfigError for a filter that names nothing.
     """
     by_topic = {wanted: EVERYTHING} if isinstance(wanted, str) else wanted
-    if not by_topic:
+    if not isinstance(by_topic, Mapping) or not by_topic:
         raise ConfigError("a consumer needs at least one topic", hint='name it, or pass {"topic": "tagA || tagB"}')
+    for topic in by_topic:
+        check_topic(topic)
     return {topic: subscription(topic, chosen) for topic, chosen in by_topic.items()}
 
 
@@ -42,7 +46,7 @@ def subscription(topic: str, wanted: Filter = EVERYTHING) -> SubscriptionData:
     # Brokers take a subscription for newer by this number, which Java makes the same way.
     version = time.time_ns() // 1_000_000
     if isinstance(wanted, Sql):
-        return SubscriptionData(topic=topic, sub_string=wanted.expression, expression_type="SQL92", sub_version=version)
+        return SubscriptionData(topic=topic, sub_string=wanted.expression, expression_type=SQL92, sub_version=version)
     if wanted.strip() in ("", EVERYTHING):
         return SubscriptionData(topic=topic, sub_string=EVERYTHING, sub_version=version)
     tags = {tag.strip() for tag in wanted.split("||")} - {""}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +79,45 @@ async def update_topic(
     except MqError as error:
         return Outcome(broker_name, address, before, None, error)
     return Outcome(broker_name, address, before, after)
+
+
+async def change_topics(
+    admin: Admin,
+    wishes: Mapping[str, Wish],
+    brokers: Mapping[str, str],
+    *,
+    dry_run: bool,
+    told: Callable[[int], None] | None = None,
+) -> list[Outcome]:
+    """Many topics on each broker, which is asked once for all of them before and once after. Never raises MqError."""
+    done = 0
+
+    async def change(name: str, address: str) -> list[Outcome]:
+        nonlocal done
+        try:
+            before = await admin.topic_configs(address)
+        except MqError as error:
+            return [Outcome(name, address, None, None, error)]
+        after = {topic: wish.apply(topic, before.get(topic)) for topic, wish in wishes.items()}
+        failed: dict[str, MqError] = {}
+        if not dry_run:
+            for topic, config in after.items():
+                try:
+                    if config != before.get(topic):
+                        await admin.create_topic(address, config)
+                except MqError as error:
+                    failed[topic] = error
+                done += 1
+                if told is not None:
+                    told(done)
+            after = {**after, **await admin.topic_configs(address)}
+        return [
+            Outcome(name, address, before.get(topic), None if topic in failed else after[topic], failed.get(topic))
+            for topic in wishes
+        ]
+
+    rounds = await asyncio.gather(*(change(*broker) for broker in brokers.items()))
+    return [outcome for outcomes in rounds for outcome in outcomes]
 
 
 async def set_order(admin: Admin, topic: str, queue_nums: dict[str, int] | None) -> None:

@@ -93,12 +93,10 @@ class Traffic:
         return bool(self.in_day or self.out_day)
 
 
-async def traffic_of(
-    admin: Admin, topic: str, brokers: Mapping[str, str], told: Callable[[int], None] | None = None
-) -> list[Traffic]:
+async def traffic_of(admin: Admin, topic: str, brokers: Mapping[str, str]) -> list[Traffic]:
     """One for each group. Raises MqError when a broker does not answer."""
     groups = sorted({group for address in brokers.values() for group in await topic_groups(admin, address, topic)})
-    found = [Traffic(topic, group) for group in groups or [None]]
+    found = [Traffic(topic, group) for group in groups] or [Traffic(topic, None)]
     for address in brokers.values():
         put = await _figures(admin, address, "TOPIC_PUT_NUMS", topic)
         for traffic in found:

@@ -11,7 +11,8 @@ import typer
 
 from mqctl.commands.common import AdminCommand, Session, session_of, single
 from mqctl.commands.completing import complete_groups, complete_topics
-from mqctl.commands.consumer.shared import ClusterOption, find_groups
+from mqctl.commands.consumer.shared import find_groups
+from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import Counting, tell_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.exit import ExitCode

@@ -1,9 +1,10 @@
 """mqadmin's command lines, so that an operator's scripts work with `mqadmin` replaced by `mqctl`.
 
 A row says which command of ours does it and what becomes of each flag. mqadmin's names are matched without regard to
-case, a flag by its letter or its long name. What becomes of a flag, by how it is written in a row:
+case, a flag by its letter or its long name; `-r8` is `-r 8`. What becomes of a flag, by how it is written in a row:
 
     GROUP                  its value is an argument; arguments come in the order of the row
+    KEY=                   the same, joined with the next one: key=value
     --topic                an option with the value
     --jstack!              mqadmin's flag has no value, and becomes this option
     --enable/--disable     mqadmin's value is true, or else false; either side may be empty
@@ -38,9 +39,11 @@ _EVERYWHERE: Final = {"n namesrvAddr": "--namesrv", "h help": "--help!"}
 def translate(args: Sequence[str], nouns: Container[str]) -> list[str]:
     """Our command line for one of mqadmin's; any other as it is. Raises ConfigError for a flag that mqadmin's command
     does not have, or that lacks its value."""
+    if not args or args[0].startswith("-") or (args[0] in nouns and not "".join(args[1:2]).startswith("-")):
+        return list(args)  # without reading the rows: most runs end here
     from mqctl.commands.legacy_rows import ROWS
 
-    old = ROWS.get(args[0].lower()) if args else None
+    old = ROWS.get(args[0].lower())
     if old is None:
         return list(args)
     targets = _targets(old)
@@ -51,11 +54,10 @@ def translate(args: Sequence[str], nouns: Container[str]) -> list[str]:
 
 
 def _targets(old: Old) -> dict[str, str]:
-    names = {}
+    names: dict[str, str] = {}
     for flag, target in {**_EVERYWHERE, **old.flags}.items():
         letter, _, long = flag.partition(" ")
-        names[f"-{letter}"] = target
-        names[f"--{long}"] = target
+        names |= dict.fromkeys((f"-{letter}", f"-{long}", f"--{long}"), target)
     return names
 
 
@@ -64,7 +66,7 @@ def _translate(name: str, old: Old, targets: Mapping[str, str], words: Sequence[
     options: list[str] = []
     rest = iter(words)
     for word in rest:
-        flag, joined, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        flag, joined, value = _split(word, targets)
         target = targets.get(flag)
         if target is None:
             raise ConfigError(f"mqadmin's {name} has no option {word}", hint=f"see `mqctl {old.command} --help`")
@@ -79,8 +81,29 @@ def _translate(name: str, old: Old, targets: Mapping[str, str], words: Sequence[
             arguments[target] = value
         else:
             options += _option(target, value)
-    in_order = [arguments[target] for target in old.flags.values() if target in arguments]
-    return [*old.command.split(), *in_order, *options, *old.always.split()]
+    return [*old.command.split(), *_in_order(old, arguments), *options, *old.always.split()]
+
+
+def _in_order(old: Old, arguments: Mapping[str, str]) -> list[str]:
+    words: list[str] = []
+    key = ""
+    for target in old.flags.values():
+        if target in arguments and target.endswith("="):
+            key = f"{arguments[target]}="
+        elif target in arguments:
+            words.append(key + arguments[target])
+            key = ""
+    return words
+
+
+def _split(word: str, targets: Mapping[str, str]) -> tuple[str, bool, str]:
+    """A flag, whether its value is in the same word, and that value."""
+    if word.startswith("--"):
+        flag, joined, value = word.partition("=")
+        return flag, bool(joined), value
+    if word not in targets and word[:2] in targets:
+        return word[:2], True, word[2:]
+    return word, False, ""
 
 
 def _option(target: str, value: str) -> list[str]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from mqctl.commands.legacy import Old
+from mqctl.commands.legacy_brokers import BROKERS
 from mqctl.commands.legacy_consumers import CONSUMERS
+from mqctl.commands.legacy_messages import MESSAGES
+from mqctl.commands.legacy_topics import TOPICS
 
 # By mqadmin's name in lower case.
-ROWS: Final[dict[str, Old]] = {name.lower(): old for name, old in {**CONSUMERS}.items()}
+ROWS: Final[dict[str, Old]] = {
+    name.lower(): old for name, old in {**TOPICS, **BROKERS, **CONSUMERS, **MESSAGES}.items()
+}

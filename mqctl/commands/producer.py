@@ -8,7 +8,7 @@ import typer
 
 from mqctl.commands.common import AdminCommand, noun, session_of
 from mqctl.commands.completing import complete_topics
-from mqctl.commands.consumer.shared import ClusterOption
+from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import report_missing
 from mqctl.output import Column
 from mqctl.times import time_text

@@ -29,9 +29,9 @@ def tell_missing(session: Session, failed: Mapping[str, MqError]) -> None:
 
 
 class Counting:
-    """`asked 300 of 500` in one line that changes, on a terminal only and gone when left."""
+    """`asked 300 of 500` in one line that changes, on a terminal only and gone when left. `total` may be unknown."""
 
-    def __init__(self, session: Session, verb: str, total: int) -> None:
+    def __init__(self, session: Session, verb: str, total: int | None) -> None:
         self._env = session.env
         self._verb = verb
         self._total = total
@@ -50,7 +50,8 @@ class Counting:
         if now >= self._next and self._env.stderr.isatty():
             self._next = now + INTERVAL_S
             self._shown = True
-            self._write(f"\r{f'{self._verb} {done} of {self._total}':<{_WIDTH}}")
+            of_total = "" if self._total is None else f" of {self._total}"
+            self._write(f"\r{f'{self._verb} {done}{of_total}':<{_WIDTH}}")
 
     def _write(self, text: str) -> None:
         self._env.stderr.write(text)

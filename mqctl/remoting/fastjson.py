@@ -79,13 +79,13 @@ def dumps_pretty(value: Any) -> bytes:
 def _write(value: Any, depth: int, pretty: bool) -> str:
     if type(value) is int:  # first, since offset tables are made of these
         return str(value)
-    if isinstance(value, Mapping):
-        return _write_object(_ordered(value), depth, pretty)
     if isinstance(value, msgspec.Struct):
         if not pretty and (whole := _in_c(value)):
             return whole
         members = zip(value.__struct_encode_fields__, msgspec.structs.astuple(value), strict=True)
         return _write_object(sorted(members, key=itemgetter(0)), depth, pretty)
+    if isinstance(value, Mapping):
+        return _write_object(_ordered(value), depth, pretty)
     if isinstance(value, list | tuple | set | frozenset):
         items = sorted(value) if isinstance(value, set | frozenset) else value
         return _write_array(items, depth, pretty and isinstance(value, list))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
@@ -12,6 +12,13 @@ from mqctl.remoting import compression
 from mqctl.store import properties as names
 from mqctl.store import record
 from mqctl.store.properties import format_properties, parse_properties
+
+# Logs and failing tests show messages, and bodies may have megabytes.
+SHOWN_BYTES: Final = 64
+
+
+def _shown(body: bytes) -> str:
+    return repr(body) if len(body) <= SHOWN_BYTES else f"{body[:SHOWN_BYTES]!r}... {len(body)} bytes"
 
 
 @dataclass(slots=True)
@@ -28,6 +35,13 @@ class Message:
     delay_ms: int = 0  # delivered so much later; needs a broker with timers (5.x, ours)
     deliver_at_ms: int = 0  # or at this time, in ms since 1970
     properties: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """The fields that say something, and only the beginning of a long body."""
+        usual = Message(self.topic, self.body)
+        told = [spec.name for spec in fields(self) if getattr(self, spec.name) != getattr(usual, spec.name)]
+        rest = "".join(f", {name}={getattr(self, name)!r}" for name in told)
+        return f"Message({self.topic!r}, {_shown(self.body)}{rest})"
 
     def wire_properties(self) -> dict[str, str]:
         """All properties as they go into the header: the fields above over the user's own."""
@@ -69,6 +83,14 @@ class ReceivedMessage:
     broker_name: str = ""  # not part of the record: set by whoever knows which broker was asked
     _body: bytes | None = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        """What identifies it, and the beginning of the body as it is stored."""
+        return (
+            f"ReceivedMessage({self.topic!r}, {_shown(self.stored_body)}, tags={self.tags!r}, keys={self.keys!r}, "
+            f"msg_id={self.msg_id!r}, broker_name={self.broker_name!r}, queue_id={self.queue_id}, "
+            f"queue_offset={self.queue_offset}, reconsume_times={self.reconsume_times})"
+        )
+
     @property
     def body(self) -> bytes:
         """The body as it was sent. Raises CompressionError if it does not expand.
@@ -87,6 +109,11 @@ class ReceivedMessage:
     @property
     def keys(self) -> list[str]:
         return self.properties.get(names.KEYS, "").split()
+
+    @property
+    def wants_reply(self) -> bool:
+        """Whether it came from somebody's `request`."""
+        return names.REPLY_TO_CLIENT in self.properties and self.properties.get(names.MSG_TYPE) != names.IS_REPLY
 
     @property
     def delay_level(self) -> int:

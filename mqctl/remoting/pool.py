@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Final
 
-from mqctl.errors import ConnectionFailed, MqError, ResponseError
+from mqctl.errors import ConfigError, ConnectionFailed, ResponseError
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection, RequestSink
 
@@ -14,10 +14,10 @@ CONNECT_SECONDS: Final = 3.0
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """`host:port` as text to its parts; brackets around an IPv6 host are taken off."""
+    """`host:port` as text to its parts; brackets around an IPv6 host are taken off. Raises ConfigError."""
     host, _, port = address.strip().rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise MqError(f"{address!r} is not an address", hint="write it as host:port, such as 127.0.0.1:9876")
+        raise ConfigError(f"{address!r} is not an address", hint="write it as host:port, such as 127.0.0.1:9876")
     return host.strip("[]"), int(port)
 
 

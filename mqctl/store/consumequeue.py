@@ -128,10 +128,11 @@ class ConsumeQueue:
         self.min_offset = queue_offset
         self._set_max(queue_offset)
 
-    def skip_to(self, queue_offset: int, phys_offset: int) -> None:
-        """Marks the entries up to `queue_offset` as lost, keeping those that are there. The place of the next
-        record, at `phys_offset`, keeps the entries in the order that searching relies on."""
-        self._tail += ENTRY.pack(phys_offset, LOST_SIZE, 0) * (queue_offset - self.max_offset)
+    def skip_to(self, queue_offset: int, phys_offset: int, size: int, tags_code: int) -> None:
+        """Closes the gap before `queue_offset`, whose entry is the one given: it stands in the place of each lost
+        message too, and consumers may get that message more than once. Apache's broker has no mark for a place
+        without a message: it adds up position and size as ints, and with LOST_SIZE every pull there fails."""
+        self._tail += ENTRY.pack(phys_offset, size, tags_code) * (queue_offset - self.max_offset)
         self._set_max(queue_offset)
 
     def follow_log_begin(self, log_begin: int) -> None:

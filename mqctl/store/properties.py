@@ -49,6 +49,7 @@ TTL = "TTL"
 ARRIVE_TIME = "ARRIVE_TIME"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 MSG_TYPE = "MSG_TYPE"
+IS_REPLY = "reply"  # the value of MSG_TYPE in answers
 
 # Set by the broker, or by a consumer for itself.
 CLUSTER = "CLUSTER"

@@ -72,16 +72,17 @@ class Rebuilding:
         self._seen.add(queue)
         if found.queue_offset < queue.max_offset:
             return
-        if found.queue_offset > queue.max_offset and not self._close_gap(queue, found):
+        tags_code = self._tags_code(found, properties)
+        if found.queue_offset > queue.max_offset and not self._close_gap(queue, found, tags_code):
             return
-        queue.append(found.phys_offset, found.size, self._tags_code(found, properties))
+        queue.append(found.phys_offset, found.size, tags_code)
         queue.next_offset = queue.max_offset
         self._store.mark_dirty(queue)
         if queue.wants_flush:
             self._store.flush_queue(queue)
         self.added += 1
 
-    def _close_gap(self, queue: ConsumeQueue, found: record.Summary) -> bool:
+    def _close_gap(self, queue: ConsumeQueue, found: record.Summary, tags_code: int) -> bool:
         """False for an offset that no sound record can have: the CRC does not cover it."""
         if queue.max_offset == queue.min_offset:
             queue.start_at(found.queue_offset)  # the log begins later than the queue did
@@ -92,7 +93,7 @@ class Rebuilding:
                     missing, found.queue_offset)  # fmt: skip
         if missing > MAX_GAP:
             return False
-        queue.skip_to(found.queue_offset, found.phys_offset)
+        queue.skip_to(found.queue_offset, found.phys_offset, found.size, tags_code)
         return True
 
     def _tags_code(self, found: record.Summary, properties: dict[str, str]) -> int:

@@ -91,6 +91,9 @@ class EmbeddedBroker:
         self._broker: Broker | None = None
         self._port: int | None = None
 
+    def __repr__(self) -> str:
+        return f"EmbeddedBroker(namesrv={self.namesrv!r})"
+
     @property
     def namesrv(self) -> str:
         """What clients take as the address of the name server."""
@@ -175,9 +178,12 @@ class EmbeddedBroker:
         return config
 
     async def _messages(self, topic: str, at_least: int, timeout: float) -> list[ReceivedMessage]:
-        async with asyncio.timeout(timeout):
-            while len(found := _stored(self._running, topic)) < at_least:
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        try:
+            async with asyncio.timeout(timeout):
+                while len(found := _stored(self._running, topic)) < at_least:
+                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        except TimeoutError:
+            raise TimeoutError(f"{topic} has {len(found)} messages after {timeout:g} s, not {at_least}") from None
         return found
 
     async def _create_topic(self, config: TopicConfig) -> None:

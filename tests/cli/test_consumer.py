@@ -14,7 +14,8 @@ from mqctl.client import Message, ReceivedMessage
 from mqctl.client.blocking import Producer, PushConsumer
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli, program
-from tests.peers.ours import OurBroker
+from tests.cli.test_topic import registered_but_gone
+from tests.peers.ours import OurBroker, OurNamesrv
 
 QUEUES = 2
 
@@ -110,6 +111,24 @@ def test_no_name_server_is_one_line(offline: Cli) -> None:
         ended = offline(*command)
         assert ended.status == ExitCode.UNREACHABLE
         assert ended.err.splitlines()[0] == "error: cannot connect to 127.0.0.1:1: Connection refused"
+
+
+def test_a_broker_that_is_gone_does_not_hide_the_others(tmp_path: Path) -> None:
+    with (
+        OurNamesrv(tmp_path / "namesrv") as namesrv,
+        OurBroker(tmp_path / "broker", namesrv.address) as broker,
+        registered_but_gone(namesrv, "gone", broker.cluster) as address,
+    ):
+        cli = Cli({"NAMESRV_ADDR": namesrv.address})
+        cli.ok("consumer", "update", "g", "-b", broker.address)
+        for command in (["consumer", "list"], ["consumer", "progress"], ["lag", "--all"], ["producer", "list"]):
+            ended = cli(*command)
+            assert ended.status == ExitCode.PARTIAL
+            assert ended.err == f"warning: gone is missing here: cannot connect to {address}: Connection refused\n"
+        assert cli("consumer", "list", "-o", "json").json == [{"group": "g", "brokers": [broker.name]}]
+        ended = cli("consumer", "update", "g", "--retry-max", "1", "-o", "json")
+        assert ended.status == ExitCode.PARTIAL
+        assert [row["brokerName"] for row in ended.json] == [broker.name]
 
 
 # -- lag ------------------------------------------------------------------------------------------------

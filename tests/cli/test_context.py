@@ -58,7 +58,7 @@ def test_using_one_that_a_variable_hides_is_told(cli: Cli) -> None:
     [
         (["context", "use", "nowhere"], ExitCode.NOT_FOUND, "there is no context nowhere"),
         (["--context", "nowhere", "topic", "list"], ExitCode.NOT_FOUND, "there is no context nowhere"),
-        (["context", "add", "x", "-n", "no-port"], ExitCode.REFUSED, "'no-port' is not an address"),
+        (["context", "add", "x", "-n", "no-port"], ExitCode.USAGE, "'no-port' is not an address"),
     ],
 )
 def test_mistakes(cli: Cli, args: list[str], status: ExitCode, complaint: str) -> None:

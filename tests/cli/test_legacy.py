@@ -31,6 +31,19 @@ from tests.cli.running import Cli
         ("producer list", "producer list"),
         ("consumerProgress -h", "consumer progress --help"),
         ("topic list", "topic list"),
+        (
+            "updateTopic -n a:1 -c C -t T -r8 -w 4 -p 6 -o true",
+            "topic update T --namesrv=a:1 --cluster=C --read-queues=8 --write-queues=4 --perm=6 --order",
+        ),
+        ("updatetopic -topic T --brokerAddr b:1", "topic update T --broker=b:1"),
+        (
+            "updateBrokerConfig -b b:1 -k messageDelayLevel -v '1s 5s'",
+            "broker config set 'messageDelayLevel=1s 5s' --broker=b:1 --yes",
+        ),
+        ("updateKvConfig -s N -k K -v V=", "namesrv kv put N K V="),
+        ("updateOrderConf -t T -m put -v a:1", "topic order put T a:1"),
+        ("statsAll -a", "topic stats --active --all"),
+        ("broker -c FILE", "broker -c FILE"),
         ("", ""),
     ],
 )
@@ -45,7 +58,11 @@ def test_what_mqadmin_does_not_take_either(offline: Cli, words: str) -> None:
     assert offline(*words.split()).status == ExitCode.USAGE
 
 
-@pytest.mark.parametrize("name", ROWS)
+# Where a verb of ours is a value of mqadmin's.
+VERB_IS_A_VALUE = {"updateorderconf"}
+
+
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - VERB_IS_A_VALUE))
 def test_every_row_ends_in_a_command_line_of_ours(name: str) -> None:
     """With all of its flags one after another; nothing is run."""
     old = ROWS[name]
@@ -55,7 +72,7 @@ def test_every_row_ends_in_a_command_line_of_ours(name: str) -> None:
         needed = [
             word
             for other, goes_to in old.flags.items()
-            if (goes_to.isupper() or goes_to in ("--topic", "--to")) and other != flag
+            if (goes_to.isupper() or goes_to in ("--topic", "--to", "--clients", "--file")) and other != flag
             for word in (f"-{other.partition(' ')[0]}", "1")
         ]
         args = translate([name, f"-{letter}", *value, *needed], NOUNS)

@@ -180,7 +180,7 @@ def test_a_stream_that_was_cut_off(offline: Cli, root: Path, tmp_path: Path) -> 
         (["export", "STORE", "nowhere/file"], ExitCode.NOT_FOUND, "nowhere/file does not exist"),
         (["import", "STORE", "nowhere"], ExitCode.NOT_FOUND, "nowhere does not exist"),
         (["import", "STORE", "."], ExitCode.REFUSED, "cannot use"),
-        (["import", "nowhere", "-"], ExitCode.NOT_FOUND, "nowhere is not a folder"),
+        (["import", "nowhere", "-"], ExitCode.NOT_FOUND, "nowhere does not exist"),
         (["import", "STORE", "-"], ExitCode.REFUSED, "no stream of messages"),
         (["import", "STORE", "-", "--store-host", "x"], ExitCode.USAGE, "is not IP:PORT"),
         (["info", "STORE", "--commitlog", "nowhere"], ExitCode.NOT_FOUND, "storePathCommitLog"),

@@ -19,7 +19,6 @@ import pytest
 
 from mqctl.errors import StoreError
 from mqctl.store import record
-from mqctl.store.consumequeue import ENTRY, FILLER
 from mqctl.store.record import Record
 from tests.unit.store.stores import drop_without_close, message, new_store, opened
 
@@ -30,7 +29,6 @@ SIZES: Final[dict[str, Any]] = {"file_size": 16 * 1024, "queue_entries": 20}
 # Where damage begins: in the last bytes of the data, which are those of more than one file.
 TAIL: Final = 20_000
 PAGE: Final = 4096
-HOLE_SIZE: Final = ENTRY.unpack(FILLER)[1]
 QUEUES: Final = [("t", 0), ("t", 1), ("other", 0)]
 
 
@@ -56,19 +54,20 @@ class Original:
 
 
 def read(root: Path) -> tuple[Messages, int]:
-    """All that consumers can get, and where the log ends. Only a hole may lead to no record: one that recovery
-    left for a message whose record says that it is of another queue."""
+    """All that consumers can get, and where the log ends. Where recovery lost a message, because its record says that
+    it is of another queue, the next one stands in its place."""
     with opened(root, **SIZES) as store:
         found: Messages = {}
         for (topic, queue_id), queue in store.queues.items():
             for queue_offset in range(queue.min_offset, queue.max_offset):
                 entry = queue.entry(queue_offset)
                 assert entry is not None, f"{topic}-{queue_id}: no entry at {queue_offset}"
-                if entry[1] == HOLE_SIZE:
-                    continue
                 data = store.log.read(entry[0], entry[1])
                 assert data is not None, f"{topic}-{queue_id}: no record for the entry at {queue_offset}"
-                found[Place(topic, queue_id, queue_offset)] = record.parse(data, 0, check_crc=True)
+                each = record.parse(data, 0, check_crc=True)
+                assert each.queue_offset >= queue_offset
+                if each.queue_offset == queue_offset:
+                    found[Place(topic, queue_id, queue_offset)] = each
         return found, store.log.end
 
 

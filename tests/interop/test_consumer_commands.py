@@ -51,6 +51,12 @@ def readers(cli: Cli, topic: str, group: str) -> set[str | None]:
         assert time.monotonic() < end, "the consumer saved no offsets"
 
 
+def mqadmins_progress(client: ClientDriver, broker: AnyBroker, topic: str, group: str) -> list[list[str]]:
+    """Broker, queue, end, consumed, difference."""
+    printed = client.call("mqadmin", args=["consumerProgress", "-g", group, "-n", broker.namesrv])["stdout"]
+    return [line.split()[1:6] for line in printed.splitlines() if line.startswith(f"{topic} ")]
+
+
 def test_progress_lag_and_moves(any_broker: AnyBroker, java49: ClientDriver, unique: Unique, tmp_path: Path) -> None:
     topic, group = unique("progress"), unique("group")
     consumed_and_more(java49, any_broker, topic, group, 6, 4)
@@ -58,6 +64,9 @@ def test_progress_lag_and_moves(any_broker: AnyBroker, java49: ClientDriver, uni
 
     rows = [row for row in cli.ok("consumer", "progress", group, "-o", "json").json if row["topic"] == topic]
     assert [(row["queueId"], row["brokerOffset"], row["consumerOffset"]) for row in rows] == [(0, 5, 3), (1, 5, 3)]
+    assert mqadmins_progress(java49, any_broker, topic, group) == [
+        [str(row[name]) for name in ("brokerName", "queueId", "brokerOffset", "consumerOffset", "diff")] for row in rows
+    ]
     [row] = [row for row in cli.ok("lag", group, "-o", "json").json if row["topic"] == topic]
     assert row["lag"] == 4
     assert 0 < row["seconds"] < 600

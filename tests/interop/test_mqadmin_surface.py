@@ -56,7 +56,7 @@ def have_consumed(client: ClientDriver, broker: AnyBroker, topic: str, group: st
     """Messages in all queues, read by a group that is gone again and has left its offsets; what the sends returned."""
     make_topic(broker, topic, QUEUES)
     make_topic(broker, f"%RETRY%{group}", 1)
-    start_producer(client, broker, f"{group}_producers")
+    start_producer(client, broker, f"{group}_producers", sendTimeoutMs=15_000)
     sent = [
         client.call("send", name="p", topic=topic, body=b"m-%d" % number, keys=f"k{number}", queueId=number % QUEUES)
         for number in range(MESSAGES)

@@ -34,11 +34,12 @@ def broker(
     log_file: LogFileOption = None,
     log_level: LogLevelOption = Level.INFO,
 ) -> None:
-    """Run a broker.
+    """Run a broker; show, change and drain running ones.
 
-    It listens on port 10911 of all addresses and keeps its messages below ~/store unless the configuration says
-    otherwise (listenPort, bindAddress, storePathRootDir). Name servers come from -n, else from namesrvAddr of
-    the file, else from the variable NAMESRV_ADDR. It runs until Ctrl-C, SIGTERM or `mqctl shutdown broker`.
+    Without a verb it runs one. It listens on port 10911 of all addresses and keeps its messages below ~/store unless
+    the configuration says otherwise (listenPort, bindAddress, storePathRootDir). Name servers come from -n, else from
+    namesrvAddr of the file, else from the variable NAMESRV_ADDR. It runs until Ctrl-C, SIGTERM or
+    `mqctl shutdown broker`.
 
     \b
     Examples:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from mqctl.commands.common import AdminCommand, session_of
-from mqctl.commands.consumer.shared import ClusterOption, GroupArgument, app, find_groups, type_text
+from mqctl.commands.consumer.shared import GroupArgument, app, find_groups, type_text
+from mqctl.commands.selecting import ClusterOption
 from mqctl.output import Column
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import typer
 
 from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.completing import complete_groups, complete_topics
-from mqctl.commands.consumer.shared import ClusterOption, app, find_groups, type_text
+from mqctl.commands.consumer.shared import app, find_groups, type_text
+from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import Counting, report_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.output import Column

@@ -9,19 +9,16 @@ import typer
 from mqctl import journal
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, session_of
-from mqctl.commands.consumer.shared import ClusterOption, GroupArgument, app, find_groups
+from mqctl.commands.consumer.shared import GroupArgument, app, find_groups
+from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
 from mqctl.commands.telling import report_missing
 from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.consumers import GroupConfig
-    from mqctl.client.groups import Outcome
+    from mqctl.client.groups import Deletable, Outcome
     from mqctl.errors import MqError
-
-BrokerOption = Annotated[
-    str | None, typer.Option("-b", "--broker", metavar="ADDR", help="Only this broker, as host:port.")
-]
 
 
 @app.command(cls=AdminCommand)
@@ -103,8 +100,7 @@ def update(
     """
     from mqctl.client.groups import update_group
 
-    if cluster is not None and broker is not None:
-        raise typer.BadParameter("give -c or -b, not both")
+    one_of(cluster, broker)
     given = {
         "consumeEnable": enable,
         "consumeFromMinEnable": from_min,
@@ -118,7 +114,11 @@ def update(
     }
     wish = {name: value for name, value in given.items() if value is not None}
     session = session_of(ctx)
-    outcomes = session.ask(lambda admin: update_group(admin, group, wish, cluster, broker, dry_run=dry_run))
+
+    async def work(admin: Admin) -> list[Outcome]:
+        return await update_group(admin, group, wish, await chosen_masters(admin, cluster, broker), dry_run=dry_run)
+
+    outcomes = session.ask(work)
     _finish(session, "update of" if not dry_run else None, group, outcomes)
 
 
@@ -186,7 +186,12 @@ def delete(
     from mqctl.client.groups import delete_everywhere, find_deletable
 
     session = session_of(ctx)
-    found = session.ask(lambda admin: find_deletable(admin, group, cluster, broker))
+    one_of(cluster, broker)
+
+    async def find(admin: Admin) -> Deletable:
+        return await find_deletable(admin, group, await chosen_masters(admin, cluster, broker))
+
+    found = session.ask(find)
     question = (
         f"Delete the group {group} on {', '.join(found.brokers)}: {found.clients} clients are connected, "
         f"{found.behind} messages are unread{', its offsets go' if offsets else ''}"

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 app = noun("Show and change consumer groups, and see how far they are.")
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_groups)]
-ClusterOption = Annotated[str | None, typer.Option("-c", "--cluster", metavar="CLUSTER", help="Only this cluster.")]
 
 
 async def find_groups(admin: Admin, cluster: str | None) -> KnownGroups:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqctl.commands.common import AdminCommand, Session, session_of
-from mqctl.commands.consumer.shared import ClusterOption, GroupArgument, app, find_groups
+from mqctl.commands.consumer.shared import GroupArgument, app, find_groups
+from mqctl.commands.selecting import ClusterOption
 from mqctl.exit import ExitCode
 from mqctl.output import Column, Format
 from mqctl.times import time_text

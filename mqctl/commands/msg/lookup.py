@@ -10,8 +10,10 @@ from mqctl.commands.common import AdminCommand, LocalCommand, Session, session_o
 from mqctl.commands.msg.finding import IdArgument, find
 from mqctl.commands.msg.shared import (
     MESSAGE,
+    BrokerOption,
     FormatOption,
     SinceOption,
+    TopicArgument,
     TopicOption,
     UntilOption,
     app,
@@ -21,7 +23,6 @@ from mqctl.commands.msg.shared import (
     writer,
 )
 from mqctl.commands.telling import report_missing
-from mqctl.commands.topic import TopicArgument
 from mqctl.errors import NotFound
 from mqctl.output import Column, Format
 from mqctl.times import time_text
@@ -44,6 +45,9 @@ def get(
         str | None, typer.Option("--at", metavar="BROKER:QUEUE:OFFSET", help="Instead of an id; needs -t.")
     ] = None,
     template: FormatOption = None,
+    broker: BrokerOption = None,
+    queue: Annotated[str | None, typer.Option("--queue", hidden=True)] = None,
+    offset: Annotated[str | None, typer.Option("--offset", hidden=True)] = None,
 ) -> None:
     """Show a message, found by its id or by its place.
 
@@ -57,7 +61,9 @@ def get(
       mqctl msg get -t orders --at broker-a:3:4711
     """
     session = session_of(ctx)
-    wanted = ids or []
+    wanted = [msg_id for text in ids or [] for msg_id in text.split(",")]
+    if place is None and offset is not None:
+        place = f"{broker}:{queue}:{offset}"
     if bool(wanted) == (place is not None):
         raise typer.BadParameter("give ids, or --at with -t", param_hint="ID")
     messages = session.ask(lambda admin: _get(admin, wanted, topic, place))
@@ -156,6 +162,7 @@ def cq(
     group: Annotated[
         str | None, typer.Option("-g", "--group", metavar="GROUP", help="Also say whether its filter wants them.")
     ] = None,
+    broker: Annotated[str | None, typer.Option("--broker", metavar="ADDR", hidden=True)] = None,
 ) -> None:
     """Show entries of a consume queue, as the broker has them.
 
@@ -165,7 +172,7 @@ def cq(
     """
     session = session_of(ctx)
     broker_name, queue_id = place_of(queue)
-    entries = session.ask(lambda admin: _entries(admin, topic, broker_name, queue_id, start, count, group))
+    entries = session.ask(lambda admin: _entries(admin, topic, broker_name or broker, queue_id, start, count, group))
     rows = [
         {
             "queueOffset": number,
@@ -182,15 +189,16 @@ def cq(
 
 
 async def _entries(
-    admin: Admin, topic: str, broker_name: str | None, queue_id: int, start: int, count: int, group: str | None
+    admin: Admin, topic: str, broker: str | None, queue_id: int, start: int, count: int, group: str | None
 ) -> ConsumeQueueEntries:
+    """`broker`: its name or its address."""
     from mqctl.client.messages import brokers_of_topic, queue_entries
 
     brokers = await brokers_of_topic(admin, topic)
-    name = broker_name or next(iter(brokers))
-    if name not in brokers:
-        raise NotFound(f"the topic {topic} is not at broker {name}", hint=f"it is at {', '.join(brokers)}")
-    return await queue_entries(admin, brokers[name], topic, queue_id, start, count, group)
+    for name, address in brokers.items():
+        if broker in (None, name, address):
+            return await queue_entries(admin, address, topic, queue_id, start, count, group)
+    raise NotFound(f"the topic {topic} is not at broker {broker}", hint=f"it is at {', '.join(brokers)}")
 
 
 # -- decode-id ------------------------------------------------------------------------------------------

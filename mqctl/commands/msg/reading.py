@@ -10,11 +10,13 @@ import typer
 
 from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.msg.shared import (
+    BrokerOption,
     FormatOption,
     MatchOption,
     SinceOption,
     SqlOption,
     TagOption,
+    TopicArgument,
     UntilOption,
     app,
     message_row,
@@ -22,7 +24,6 @@ from mqctl.commands.msg.shared import (
     selection_of,
     writer,
 )
-from mqctl.commands.topic import TopicArgument
 from mqctl.output import Column, Row
 from mqctl.times import parse_time
 
@@ -133,8 +134,10 @@ def print_messages(
     max_count: Annotated[
         int | None, typer.Option("--max", min=1, metavar="N", help="Stop after so many messages.")
     ] = None,
+    start: Annotated[int, typer.Option("--offset", min=0, metavar="N", help="From this queue offset on.")] = 0,
     by_tag: Annotated[bool, typer.Option("--by-tag", help="Only count them, by tag.")] = False,
     template: FormatOption = None,
+    broker: BrokerOption = None,
 ) -> None:
     """Print what a topic holds, in the order it was stored in.
 
@@ -148,14 +151,14 @@ def print_messages(
       mqctl msg print orders --match 'card.*declined' --format '{msgId} {body}'
     """
     session = session_of(ctx)
-    place = (None, None) if queue is None else place_of(queue)
+    place = (broker, None) if queue is None else place_of(queue, broker)
     selection = selection_of(session, sql=sql, match=match, since=since, until=until, key=key)
     counts: Counter[str] = Counter()
     write = None if by_tag else writer(session, template)
 
     async def work(admin: Admin) -> None:
         number = 0
-        async for message in selected(admin, topic, tag, selection, place):
+        async for message in selected(admin, topic, tag, selection, place, start):
             if write is None:
                 counts[message.tags] += 1
             else:
@@ -170,12 +173,20 @@ def print_messages(
 
 
 async def selected(
-    admin: Admin, topic: str, tags: str, selection: Selection, place: tuple[str | None, int | None] = (None, None)
+    admin: Admin,
+    topic: str,
+    tags: str,
+    selection: Selection,
+    place: tuple[str | None, int | None] = (None, None),
+    start: int = 0,
 ) -> AsyncIterator[ReceivedMessage]:
     """What a topic holds, as far as it fits."""
     from mqctl.client.scanning import find_spans, read_spans
 
-    spans = await find_spans(admin, topic, since=selection.since, broker_name=place[0], queue_id=place[1])
+    broker_name, queue_id = place
+    spans = await find_spans(
+        admin, topic, since=selection.since, start=start, broker_name=broker_name, queue_id=queue_id
+    )
     async for message in read_spans(admin, spans, tags=tags, since=selection.since, until=selection.until):
         if selection.fits(message):
             yield message

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqctl.commands.common import AdminCommand, Session, session_of
-from mqctl.commands.msg.shared import app
-from mqctl.commands.topic import TopicArgument
+from mqctl.commands.msg.shared import BrokerOption, TopicArgument, app, place_of
 from mqctl.errors import ConfigError, MqError, NotFound
 from mqctl.exit import ExitCode
 from mqctl.output import Column, Row
@@ -32,7 +31,9 @@ SENT: Final = [Column(name) for name in ("msgId", "offsetMsgId", "brokerName", "
 def send(
     ctx: typer.Context,
     topic: TopicArgument,
-    body: Annotated[str, typer.Argument(metavar="BODY", help="Text, @FILE for a file's content, - for stdin.")],
+    body: Annotated[
+        str | None, typer.Argument(metavar="BODY", help="Text, @FILE for a file's content, - for stdin.")
+    ] = None,
     tag: Annotated[str, typer.Option("--tag", metavar="TAG")] = "",
     key: Annotated[list[str] | None, typer.Option("--key", metavar="KEY", help="May be given several times.")] = None,
     properties: Annotated[
@@ -49,6 +50,8 @@ def send(
         bool, typer.Option("--json", help="BODY holds many: every line is JSON as `tail -o json` prints it.")
     ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Leave a trace, see `mqctl msg trace`.")] = False,
+    broker: BrokerOption = None,
+    text: Annotated[str | None, typer.Option("--text", hidden=True)] = None,
 ) -> None:
     """Send a message, or many.
 
@@ -70,11 +73,15 @@ def send(
     session = session_of(ctx)
     if lines and json_lines:
         raise typer.BadParameter("a line is either a body or JSON", param_hint="--lines and --json")
-    data = _read_body(session, body)
+    if (body is None) == (text is None):
+        raise typer.BadParameter("a message needs one; '' is an empty one", param_hint="BODY")
+    # mqadmin's bodies are never files.
+    data = _read_body(session, body) if body is not None else (text or "").encode(errors="surrogateescape")
     common = Message(topic=topic, tags=tag, keys=key or "", properties=_user_properties(properties or []))
     write = session.stream(SENT, _sent_line)
     messages = _messages(common, data, lines=lines, json_lines=json_lines)
-    asyncio.run(_send(session, messages, queue, count, trace, lambda result: write(_sent_row(result))))
+    place = None if queue is None else place_of(queue, broker)
+    asyncio.run(_send(session, messages, place, count, trace, lambda result: write(_sent_row(result))))
 
 
 def _read_body(session: Session, body: str) -> bytes:
@@ -151,7 +158,7 @@ def _from_json(common: Message, data: bytes) -> Iterator[Message]:
 async def _send(
     session: Session,
     messages: list[Message],
-    place: str | None,
+    place: tuple[str | None, int] | None,
     count: int,
     trace: bool,
     sent: Callable[[SendResult], None],
@@ -166,17 +173,14 @@ async def _send(
     ) as producer:
         queues: Iterator[MessageQueue | None] = cycle([None])
         if place is not None and messages:
-            queues = cycle(_numbered(await producer.queues(messages[0].topic), place))
+            queues = cycle(_numbered(await producer.queues(messages[0].topic), *place))
         for _ in range(count):
             for message in messages:
                 sent(await producer.send(message, queue=next(queues)))
 
 
-def _numbered(queues: list[MessageQueue], place: str) -> list[MessageQueue]:
+def _numbered(queues: list[MessageQueue], broker_name: str | None, queue_id: int) -> list[MessageQueue]:
     """The queue of that number, at the broker named or at each."""
-    from mqctl.commands.msg.shared import place_of
-
-    broker_name, queue_id = place_of(place)
     found = [queue for queue in queues if queue.queue_id == queue_id and broker_name in (None, queue.broker_name)]
     if not found:
         count = max(queue.queue_id for queue in queues) + 1

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 app = noun("Send messages, find them, and follow topics.")
 
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topics)]
 TopicOption = Annotated[
     str | None, typer.Option("-t", "--topic", metavar="TOPIC", autocompletion=complete_topics, help="Of this topic.")
 ]
@@ -203,9 +204,13 @@ def selection_of(
     )
 
 
-def place_of(text: str) -> tuple[str | None, int]:
-    """`broker-a:3`, or the number alone for the queues so numbered at all brokers."""
+# mqadmin names the broker of a queue apart.
+BrokerOption = Annotated[str | None, typer.Option("--broker", metavar="NAME", hidden=True)]
+
+
+def place_of(text: str, broker_name: str | None = None) -> tuple[str | None, int]:
+    """`broker-a:3`, or the number alone for the queues so numbered at `broker_name`, or at all brokers."""
     name, _, number = text.rpartition(":")
     if not number.isdecimal():
         raise typer.BadParameter(f"{text!r} is not [BROKER:]QUEUE", param_hint="--queue")
-    return name or None, int(number)
+    return name or broker_name, int(number)

@@ -35,10 +35,10 @@ def namesrv(
     log_file: LogFileOption = None,
     log_level: LogLevelOption = Level.INFO,
 ) -> None:
-    """Run a name server.
+    """Run a name server; show and change settings of running ones.
 
-    It listens on port 9876 of all addresses unless the configuration says otherwise (listenPort, bindAddress),
-    and runs until Ctrl-C, SIGTERM or `mqctl shutdown namesrv`.
+    Without a verb it runs one. It listens on port 9876 of all addresses unless the configuration says otherwise
+    (listenPort, bindAddress), and runs until Ctrl-C, SIGTERM or `mqctl shutdown namesrv`.
 
     \b
     Examples:

@@ -163,6 +163,8 @@ def import_messages(
 def _target(directory: Path, commitlog: Path | None) -> StoreFolder | None:
     """None for an empty folder. Raises NotFound for one that holds something else, or does not exist."""
     try:
+        if not directory.exists():
+            raise NotFound(f"{directory} does not exist", hint="make an empty folder, and it gets a new store")
         if directory.is_dir() and not any(directory.iterdir()):
             return None
     except OSError as error:

@@ -183,7 +183,7 @@ def allocate(
     Example:
       mqctl topic allocate orders --clients 10.0.0.1,10.0.0.2,10.0.0.3
     """
-    from mqctl.client.queues import served_queues
+    from mqctl.client.membership import readable_queues
     from mqctl.client.rebalance import averagely
     from mqctl.client.topics import find_route
 
@@ -191,7 +191,7 @@ def allocate(
     members = sorted({client.strip() for client in clients.split(",") if client.strip()})
     if not members:
         raise typer.BadParameter("give at least one", param_hint="--clients")
-    queues = sorted(served_queues(session.ask(lambda admin: find_route(admin, topic)), topic))
+    queues = sorted(readable_queues(session.ask(lambda admin: find_route(admin, topic)), topic))
     rows = [
         {
             "client": member,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mqctl import journal
 from mqctl.commands.common import Session, noun
 from mqctl.commands.completing import complete_topics
 from mqctl.exit import ExitCode
@@ -54,9 +53,14 @@ def report(session: Session, outcomes: Sequence[Outcome], topic: str, what: str 
 def write_down(session: Session, outcomes: Sequence[Outcome], topic: str, what: str) -> None:
     import msgspec
 
+    from mqctl import journal
+
     changes = [
         journal.change(
-            msgspec.to_builtins(outcome.before), msgspec.to_builtins(outcome.after), brokerAddr=outcome.address, topic=topic
+            msgspec.to_builtins(outcome.before),
+            msgspec.to_builtins(outcome.after),
+            brokerAddr=outcome.address,
+            topic=topic,
         )
         for outcome in outcomes
         if outcome.error is None
@@ -68,13 +72,13 @@ def _outcome_row(outcome: Outcome) -> dict[str, Any]:
     return {
         "brokerName": outcome.broker_name,
         "brokerAddr": outcome.address,
-        "before": _config_row(outcome.before),
-        "after": _config_row(outcome.after),
+        "before": config_row(outcome.before),
+        "after": config_row(outcome.after),
         "error": outcome.error.message if outcome.error is not None else None,
     }
 
 
-def _config_row(config: TopicConfig | None) -> dict[str, Any] | None:
+def config_row(config: TopicConfig | None) -> dict[str, Any] | None:
     from mqctl.client.topics import perm_text
 
     if config is None:

@@ -89,7 +89,7 @@ class OffsetAdmin:
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 f"no consumer of group {header.group!r} is connected, so none can be told to reset its offsets",
             )
-        log.info("%s: resets %s of %s to %s", connection.peer_text, header.group, header.topic, table.values())
+        log.info("%s: resets %s of %s to %s", connection.peer_text, header.group, header.topic, list(table.values()))
         for_c = request.language == LanguageCode.CPP
         fields = {
             "topic": header.topic,

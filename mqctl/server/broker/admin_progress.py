@@ -29,8 +29,7 @@ from mqctl.server.loop import HandlerTable
 from mqctl.store.fetch import stored_at
 from mqctl.store.store import MessageStore
 
-# How many groups, and topics of one group, are looked at before other work gets its turn: each queue takes a read
-# or two.
+# How many topics of a group are looked at before other work gets its turn: each queue takes a read or two.
 SLICE: Final = 16
 # What separates names in GET_CONSUME_STATS of 5.x tools.
 LIST_SEPARATOR: Final = ";"
@@ -90,14 +89,13 @@ class ProgressAdmin:
         for topic, group in self._offsets.pairs():
             topics_of[group].append(topic)
         pieces, behind = [], 0
-        for number, group in enumerate(list(self._groups.snapshot().subscription_group_table), 1):
+        for group in list(self._groups.snapshot().subscription_group_table):
             tables = []
             async for table in self._tables(group, topics_of[group], ordered_only=header.is_order):
                 tables.append(bodies.encode(table))
                 behind += sum(queue.broker_offset - queue.consumer_offset for queue in table.offset_table.values())
             pieces.append(b"{%s:[%s]}" % (msgspec.json.encode(group), b",".join(tables)))
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
         address = msgspec.json.encode(self._config.address)
         body = b'{"brokerAddr":%s,"consumeStatsList":[%s],"totalDiff":%d}' % (address, b",".join(pieces), behind)
         return request.reply(body=body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from mqctl.errors import RequestFailed
@@ -14,7 +15,7 @@ from mqctl.remoting.connection import Connection
 from mqctl.remoting.headers_admin import ConsumeQueueHeader
 from mqctl.server.broker.clients import Clients
 from mqctl.server.loop import HandlerTable
-from mqctl.store.consumequeue import ENTRY
+from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from mqctl.store.store import MessageStore
 
 # A megabyte of JSON; who wants more asks again.
@@ -32,16 +33,14 @@ class QueueAdmin:
         return {RequestCode.QUERY_CONSUME_QUEUE: (ConsumeQueueHeader, self.on_query)}
 
     def on_query(self, connection: Connection, request: Command, header: ConsumeQueueHeader) -> Command:
-        """None for an index outside the queue, where Apache's broker leaves the body out and its own tool fails. Fewer
-        than asked for at the end of a file of the queue."""
+        """None for an index outside the queue, where Apache's broker leaves the body out and its own tool fails."""
         queue = self._store.queues.get((header.topic, header.queue_id))
         if queue is None:
             raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
         inside = queue.min_offset <= header.index < queue.max_offset
-        data = queue.read(header.index, min(header.count, MAX_ENTRIES)) if inside else b""
         entries = [
             ConsumeQueueEntry(physic_offset=phys_offset, physic_size=size, tags_code=tags_code)
-            for phys_offset, size, tags_code in ENTRY.iter_unpack(data[: len(data) - len(data) % ENTRY.size])
+            for phys_offset, size, tags_code in (_entries(queue, header.index, header.count) if inside else ())
         ]
         body = ConsumeQueueEntries(
             min_queue_index=queue.min_offset, max_queue_index=queue.max_offset, queue_data=entries
@@ -55,3 +54,15 @@ class QueueAdmin:
     def _subscription(self, group: str, topic: str) -> SubscriptionData | None:
         online = self._clients.consumers.get(group)
         return online.subscriptions.get(topic) if online is not None else None
+
+
+def _entries(queue: ConsumeQueue, index: int, count: int) -> Iterator[tuple[int, int, int]]:
+    """A read ends where a file ends, and where those in memory begin."""
+    end = min(index + min(count, MAX_ENTRIES), queue.max_offset)
+    while index < end:
+        data = queue.read(index, end - index)
+        whole = len(data) // ENTRY_SIZE
+        if not whole:
+            return
+        yield from ENTRY.iter_unpack(data[: whole * ENTRY_SIZE])
+        index += whole

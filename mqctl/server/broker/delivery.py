@@ -135,7 +135,10 @@ class Delivery:
         try:
             if data is None:
                 raise ValueError("its record is gone, deleted with its file of the log")
-            message = delivered_copy(record.parse(data, 0))
+            found = record.parse(data, 0)
+            if found.queue_offset > waiting.queue_offset:
+                raise ValueError(f"it is lost, and the next message stands in its place, {waiting.queue_offset}")
+            message = delivered_copy(found)
         except ValueError as error:
             log.error("the delayed message at log offset %d is not delivered: %s", waiting.phys_offset, error)
             return None

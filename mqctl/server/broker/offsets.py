@@ -97,10 +97,13 @@ class ConsumerOffsets:
             yield topic, group
 
     def topics_of(self, group: str) -> list[str]:
-        return [topic for topic, other in self.pairs() if other == group]
+        # Tools ask this for every group, so the keys are not taken apart first.
+        end = f"{KEY_SEPARATOR}{group}"
+        return [key.removesuffix(end) for key in self._table if key.endswith(end)]
 
     def groups_of(self, topic: str) -> list[str]:
-        return [group for other, group in self.pairs() if other == topic]
+        begin = f"{topic}{KEY_SEPARATOR}"
+        return [key.removeprefix(begin) for key in self._table if key.startswith(begin)]
 
     def forget(self, group: str) -> None:
         for topic in self.topics_of(group):

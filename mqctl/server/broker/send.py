@@ -44,7 +44,7 @@ from mqctl.store.properties import (
     join_texts,
     parse_properties,
 )
-from mqctl.store.schedule import TIMER_TOPIC
+from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.store import MessageStore, NewMessage
 
 # With one of these a detour may want the message: it is delayed, or part of a transaction.
@@ -227,14 +227,16 @@ class Sending:
             self._refuse_sizes(body, b"")
         if header.sys_flag & record.SYS_TRANSACTION_MASK:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be part of a transaction")
-        if get_property(header.properties, DELAY) not in (None, "0"):
-            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         shared = self._batch_properties(header)
+        all_special = not SPECIAL.isdisjoint(parse_properties(header.properties))
         messages = []
         for item in decode_batch(body):
             properties = join_texts(item.properties, shared)
             found = parse_properties(item.properties.decode(errors="replace"))
-            messages.append(self._message(header, queue_id, item.body, properties, found, item.flag, born_host))
+            message = self._message(header, queue_id, item.body, properties, found, item.flag, born_host)
+            if all_special or not SPECIAL.isdisjoint(found):
+                self._refuse_delay(message)
+            messages.append(message)
         if not messages:
             raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
         try:
@@ -244,6 +246,11 @@ class Sending:
         ids = ",".join([f"{self._msg_id_prefix}{item.phys_offset:016X}" for item in appended])
         where = {"msgId": ids, "queueId": str(queue_id), "queueOffset": str(appended[0].queue_offset)}
         return request.reply(ext={**where, **self._own_ext})
+
+    def _refuse_delay(self, message: NewMessage) -> None:
+        """Apache's broker looks at the batch alone, and delivers at once what asks for a delay inside of it."""
+        if self.detoured(message).topic in (SCHEDULE_TOPIC, TIMER_TOPIC):
+            raise RequestFailed(ResponseCode.MESSAGE_ILLEGAL, "a message of a batch cannot be delayed")
 
     def _batch_properties(self, header: SendMessageHeader) -> bytes:
         """5.x clients put a UNIQ_KEY of the batch itself here, and with autoBatch the KEYS of all its messages: they

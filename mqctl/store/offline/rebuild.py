@@ -150,11 +150,8 @@ class _Queue:
             return  # a place is given to the first who has it, as recovery does
         if queue.max_offset == queue.min_offset:
             queue.start_at(step.queue_offset)
-        # In the place of a lost message stands the next one, which consumers may then get twice. Apache's broker has
-        # no mark for a place without a message: it adds size and place as ints, and every pull there fails.
-        while queue.max_offset < step.queue_offset:
-            queue.append(*step.item)
-            self.lost += 1
+        self.lost += step.queue_offset - queue.max_offset
+        queue.skip_to(step.queue_offset, *step.item)
         queue.append(*step.item)
         self.entries += 1
         if queue.wants_flush:

@@ -59,3 +59,10 @@ def test_the_answer_goes_where_the_question_says() -> None:
     assert answer_to(question) == ("c_REPLY_TOPIC", properties)
     with pytest.raises(MqError, match="is no question: it lacks CORRELATION_ID, REPLY_TO_CLIENT"):
         answer_to(received(CLUSTER="c"))
+
+
+def test_a_consumer_can_tell_questions_from_other_messages() -> None:
+    question = received(CLUSTER="c", CORRELATION_ID="1", REPLY_TO_CLIENT="me")
+    assert question.wants_reply
+    assert not received(**answer_to(question)[1]).wants_reply
+    assert not received().wants_reply

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Listener, NotStarted, TaskWorkers, ThreadWorkers, workers
+from mqctl.client.listening import Listener, Abandoned, TaskWorkers, ThreadWorkers, workers
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.message import ReceivedMessage
 from tests.aio import in_loop, until
@@ -108,7 +108,7 @@ async def test_messages_of_a_dropped_queue_are_not_begun(listener: Listener) -> 
     at_work.submit(held, MESSAGES[0])
     await until(lambda: endings.errors)
     await at_work.stop(1)
-    assert isinstance(endings.errors[0], NotStarted)
+    assert isinstance(endings.errors[0], Abandoned)
 
 
 @in_loop
@@ -129,4 +129,43 @@ async def test_stopping_waits_for_what_runs_and_begins_nothing() -> None:
     await asyncio.sleep(0)
     go_on.set()
     await stopping
-    assert endings.errors == {0: None}
+    at_work.submit(held, MESSAGES[3])
+    assert endings.errors.pop(0) is None
+    assert sorted(endings.errors) == [1, 2, 3]
+    assert {type(error) for error in endings.errors.values()} == {Abandoned}
+
+
+@in_loop
+async def test_a_coroutine_that_outlives_the_end_is_cancelled_and_the_rest_abandoned() -> None:
+    endings = Endings()
+
+    async def listener(message: ReceivedMessage) -> None:
+        await asyncio.Event().wait()
+
+    at_work = TaskWorkers(listener, 1, endings)
+    held = queue()
+    for message in MESSAGES[:3]:
+        at_work.submit(held, message)
+    await asyncio.sleep(0)
+    await at_work.stop(0.01)
+    at_work.submit(held, MESSAGES[3])
+    assert sorted(endings.errors) == [0, 1, 2, 3]
+    assert {type(error) for error in endings.errors.values()} == {Abandoned}
+
+
+@in_loop
+async def test_awaiting_something_cancelled_is_a_failure_like_others() -> None:
+    endings = Endings()
+
+    async def listener(message: ReceivedMessage) -> None:
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    at_work = TaskWorkers(listener, 1, endings)
+    held = queue()
+    for message in MESSAGES[:3]:
+        at_work.submit(held, message)
+    await until(lambda: len(endings.errors) == 3)
+    await at_work.stop(1)
+    assert {type(error) for error in endings.errors.values()} == {asyncio.CancelledError}

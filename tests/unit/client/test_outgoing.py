@@ -86,7 +86,7 @@ def test_batches_that_no_broker_takes(messages: list[Message], complaint: str) -
 @pytest.mark.parametrize(
     ("message", "complaint"),
     [
-        (Message(""), "needs a topic"),
+        (Message(""), "is no name of a topic"),
         (Message("t", bytes(101)), "101 bytes; 100 are allowed"),
         (Message("t", properties={"UNIQ_KEY": "mine"}), "UNIQ_KEY.*belongs to RocketMQ"),
         (Message("t", properties={"a": "b\x02c"}), "separator"),

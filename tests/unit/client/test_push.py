@@ -428,3 +428,77 @@ def test_the_blocking_twin(mq: EmbeddedBroker) -> None:
         assert enough.wait(10)
         consumer.commit()
     assert sorted(got) == numbered(3)
+
+
+@pytest.mark.parametrize("in_threads", [False, True])
+@in_loop
+async def test_an_orderly_consumer_that_closes_at_work_commits_and_unlocks(mq: EmbeddedBroker, in_threads: bool) -> None:
+    mq.create_topic("t")
+    await send(mq, "t", numbered(40))
+    begun: list[bytes] = []
+    go_on = threading.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        begun.append(message.body)
+        while not go_on.is_set():
+            await asyncio.sleep(0.001)
+
+    def handle_in_thread(message: ReceivedMessage) -> None:
+        begun.append(message.body)
+        go_on.wait(10)
+
+    listener = handle_in_thread if in_threads else handle
+    first = PushConsumer("g", listener, "t", mq.namesrv, start=FIRST, orderly=True, concurrency=2)
+    await first.start()
+    await until(lambda: len(begun) == 2)
+    closing = asyncio.create_task(first.close())
+    await asyncio.sleep(0.05)
+    go_on.set()
+    await closing
+    assert len(begun) == 2, "nothing new is begun"
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST, orderly=True):
+        assert sorted(begun + await inbox.wait(38)) == sorted(numbered(40))
+
+
+@in_loop
+async def test_seeking_and_rebalancing_at_once_take_a_queue_once(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(3))
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST) as consumer:
+        await inbox.wait(3)
+        (queue,) = (queue for queue in consumer.assignment() if queue.topic == "t")
+        for _ in range(5):
+            seeking = asyncio.create_task(consumer.seek(queue, 3))
+            while not seeking.done():
+                await consumer._membership.rebalance()
+            await seeking
+        await send(mq, "t", [b"last"])
+        await inbox.wait(4)
+        await asyncio.sleep(0.2)
+    assert inbox.bodies.count(b"last") == 1
+
+
+@in_loop
+async def test_a_message_given_back_while_its_listener_was_stuck_is_not_given_back_again(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t")
+    await send(mq, "t", [b"slow"])
+    given_back = asyncio.Event()
+    attempts: list[int] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        attempts.append(message.reconsume_times)
+        if not message.reconsume_times:
+            await given_back.wait()
+            raise ValueError("too late")
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, consume_timeout=0.05) as consumer:
+        await until(lambda: attempts)
+        await until(lambda: not any(map(len, consumer.held_queues())))
+        given_back.set()
+        await asyncio.sleep(0.1)
+        mq.clock.advance(60)
+        await until(lambda: len(attempts) > 1)
+        await asyncio.sleep(0.3)
+    assert attempts == [0, 1]

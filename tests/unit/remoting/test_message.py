@@ -371,3 +371,12 @@ def test_real_defaults() -> None:
     assert int(made[8:12], 16) == os.getpid() & 0xFFFF
     assert before <= born_time_ms(made, time.time_ns() // 1_000_000 + 1)
     assert local_ip().count(".") == 3
+
+
+def test_messages_are_shown_without_what_is_usual_and_without_long_bodies() -> None:
+    assert repr(Message("t", b"x")) == "Message('t', b'x')"
+    assert repr(Message("t", b"x", tags="a", keys=["k"], delay_level=1, wait_store_ok=False)) == (
+        "Message('t', b'x', tags='a', keys=['k'], delay_level=1, wait_store_ok=False)"
+    )
+    shown = repr(Message("t", b"x" * 1_000_000))
+    assert shown.endswith("x'... 1000000 bytes)") and len(shown) < 200

@@ -287,6 +287,33 @@ async def test_offsets_outside_the_queue_are_corrected(tmp_path: Path, caplog: p
 
 
 @in_loop
+async def test_a_queue_that_is_lost_wholly_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "delayOffset.json").write_text('{"offsetTable":{3:7}}')
+    clock = MovableClock()
+    async with serving(tmp_path, clock=clock) as (_, client):
+        await client.sent(b"1", properties={"DELAY": "3"})
+        clock.advance(11)
+        assert [each.body for each in await arrived(client, 1)] == [b"1"]
+
+
+@in_loop
+async def test_a_message_that_stands_for_a_lost_one_comes_once(tmp_path: Path) -> None:
+    clock = MovableClock()
+    async with serving(tmp_path, clock=clock) as (house, client):
+        for body in (b"lost", b"1"):
+            await client.sent(body, properties={"DELAY": "3"})
+        queue = house.broker.store.queues[SCHEDULE_TOPIC, 2]
+        entry = queue.entry(1)
+        assert entry is not None
+        queue.truncate(0)
+        queue.skip_to(2, *entry)
+        await client.sent(b"2", properties={"DELAY": "3"})
+        clock.advance(11)
+        assert [each.body for each in await arrived(client, 2)] == [b"1", b"2"]
+
+
+@in_loop
 async def test_a_clock_that_was_set_back_far_delays_nothing_for_long(tmp_path: Path) -> None:
     """Apache's broker delivers such messages at once, too."""
     clock = MovableClock()

@@ -244,3 +244,23 @@ async def test_files_across_a_boundary_are_all_synced(tmp_path: Path, disk: Disk
     await flushing.finish()
     assert (log.flushed, disk.begun) == (log.end, 4)
     log.close()
+
+
+# -- the broker's own messages --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@in_loop
+async def test_where_nothing_was_put_everything_is_stored(tmp_path: Path, flush: str) -> None:
+    async with serving(tmp_path, flush_disk_type=flush) as (house, client):
+        await client.sent(b"1")
+        await house.broker.acks.stored()
+        await house.broker.acks.stored()
+
+
+@in_loop
+async def test_who_does_not_wait_any_more_takes_nothing_from_others(tmp_path: Path) -> None:
+    async with serving(tmp_path, **SYNC) as (house, _):
+        gone, other = house.broker.acks.stored(), house.broker.acks.stored()
+        gone.cancel()
+        await other

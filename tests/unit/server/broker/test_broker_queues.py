@@ -33,6 +33,18 @@ async def test_entries_as_they_are(tmp_path: Path) -> None:
         assert len((await client.json(QUERY, ask(count=1)))["queueData"]) == 1
 
 
+@in_loop
+async def test_entries_across_files_and_those_still_in_memory(tmp_path: Path) -> None:
+    async with serving(tmp_path, mapped_file_size_consume_queue=2 * 20) as (house, client):
+        for _ in range(5):
+            await client.sent()
+        house.broker.store.flush_queues()
+        await client.sent()
+        found = await client.json(QUERY, ask(index=1))
+        size = house.broker.store.log.end // 6
+        assert [row["physicOffset"] for row in found["queueData"]] == [number * size for number in range(1, 6)]
+
+
 @pytest.mark.parametrize("fields", [{"index": 1}, {"index": -1}, {"index": 2**63 - 1}, {"count": 0}, {"count": -5}])
 @in_loop
 async def test_none_outside_the_queue(tmp_path: Path, fields: dict[str, int]) -> None:

@@ -163,6 +163,37 @@ async def test_a_restart_forgets_nothing(tmp_path: Path, loss: str) -> None:
 
 
 @in_loop
+async def test_messages_that_take_the_places_of_lost_ones_come_too(tmp_path: Path) -> None:
+    """A loss of power takes the end of the queue, a kill follows before the progress is saved again."""
+    clock = MovableClock()
+    async with serving(tmp_path / "store", clock=clock) as (house, client):
+        await send_at(client, clock.now_ms() + HOUR_MS, b"far")
+        shutil.copytree(tmp_path / "store", tmp_path / "lost")
+        await send_at(client, clock.now_ms() + 2 * HOUR_MS, b"lost")
+    shutil.copy(tmp_path / "store/config/timerProgress.json", tmp_path / "lost/config/timerProgress.json")
+    async with running(tmp_path / "lost", clock=clock) as house:
+        await send_at(house.client(), clock.now_ms() + 60_000, b"new")
+        shutil.copytree(tmp_path / "lost", tmp_path / "killed")
+    async with running(tmp_path / "killed", clock=clock) as house:
+        clock.advance(100)
+        assert [each.body for each in await arrived(house.client(), 1)] == [b"new"]
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+@in_loop
+async def test_one_that_was_taken_back_holds_nobody_up(tmp_path: Path, flush: str) -> None:
+    clock = MovableClock()
+    async with serving(tmp_path, clock=clock, flush_disk_type=flush) as (house, client):
+        now = clock.now_ms()
+        await send_at(client, now + HOUR_MS, b"2")
+        await recall(client, await send_at(client, now + HOUR_MS // 2, b"1"))
+        clock.advance(HOUR_MS // 2000 + 1)
+        await until(lambda: house.broker.delays.timers.pending == 1)
+        clock.advance(HOUR_MS // 2000)
+        assert [each.body for each in await arrived(client, 1)] == [b"2"]
+
+
+@in_loop
 async def test_a_queue_that_apache_rebuilt_holds_tag_hashes(tmp_path: Path) -> None:
     clock = MovableClock()
     async with serving(tmp_path, clock=clock) as (house, client):

@@ -239,11 +239,11 @@ async def test_a_delay_and_the_brokers_counters_do_not_come_from_producers(tmp_p
         assert await bodies(client) == [b"body"]
 
 
+@pytest.mark.parametrize("claimed", [PREPARED, ROLLBACK])
 @in_loop
-async def test_a_message_that_a_consumer_sends_again_is_no_half(tmp_path: Path) -> None:
+async def test_a_message_that_a_consumer_sends_again_is_no_half(tmp_path: Path, claimed: int) -> None:
     async with serving(tmp_path) as (_, client):
-        fields = half_fields()
-        fields["j"] = 1
+        fields = half_fields() | {"f": claimed, "j": 1}
         assert await client.sent(b"again", **fields) == 0
         (message,) = await visible(client)
         assert message.sys_flag & 0xC == 0
@@ -498,6 +498,45 @@ async def test_a_crash_between_commit_and_op_is_mended(tmp_path: Path) -> None:
         await check(house)
         assert client.pushed.empty()
         assert await bodies(client) == [b"body"]
+
+
+@in_loop
+async def test_a_commit_is_mended_at_the_start_even_if_the_disk_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(tmp_path / "first") as (house, client):
+        await end(client, await begin(client), COMMIT)
+        (op,) = stored(house, OP)
+        root = crashed(house, tmp_path / "second")
+    with (root / "commitlog" / f"{0:020}").open("r+b") as log:
+        log.seek(op.phys_offset)
+        log.write(bytes(op.size_bytes))
+
+    def refuse(segments: Segments, position: int, data: bytes) -> None:
+        raise StoreError("no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(Segments, "write", refuse)
+        async with running(root) as house:
+            client = house.client()
+            await join(client)
+            await check(house)
+            assert client.pushed.empty()
+            assert await bodies(client) == [b"body"]
+
+
+@in_loop
+async def test_a_committed_message_that_was_sent_back_says_nothing_of_other_halves(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (_, client):
+        first = await begin(client, b"first", key="k1")
+        assert first.phys_offset == 0, "what a record says that says nothing"
+        assert await end(client, await begin(client, b"second", key="k2"), COMMIT) == 0
+        (second,) = await visible(client)
+        await client.ok(36, {"offset": second.phys_offset, "group": "g", "delayLevel": 0})
+    async with running(tmp_path) as house:
+        client = house.client()
+        assert await end(client, first, COMMIT) == 0
+        assert await bodies(client) == [b"second", b"first"]
 
 
 @in_loop

@@ -1,0 +1,79 @@
+"""`mqctl replay` from topics and store folders, into topics of the same cluster and another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mqctl.exit import ExitCode
+from tests.cli.running import Cli
+from tests.peers.ours import OurBroker, OurNamesrv
+
+KEPT = ("body", "tags", "keys", "flag")
+
+
+def fill(cli: Cli, topic: str, count: int) -> None:
+    cli.ok("topic", "update", topic, "-w", "2", "-r", "2")
+    lines = "".join(
+        f'{{"body": "m{number}", "tags": "t{number % 2}", "keys": ["k{number}"], "properties": {{"n": "{number}"}}}}\n'
+        for number in range(count)
+    )
+    cli.ok("msg", "send", topic, "-", "--json", stdin=lines.encode())
+
+
+def rows(cli: Cli, topic: str) -> list[dict[str, Any]]:
+    return cli.ok("msg", "print", topic, "-o", "json").json_lines
+
+
+def same(row: dict[str, Any]) -> tuple[Any, ...]:
+    return (*(str(row[name]) for name in KEPT), row["properties"]["n"])
+
+
+def test_everything_arrives_in_order(cli: Cli, topic: str) -> None:
+    fill(cli, topic, 100)
+    cli.ok("topic", "update", f"{topic}-copy", "-w", "2", "-r", "2")
+    [done] = cli.ok("replay", topic, "--into", f"{topic}-copy", "--yes", "-o", "json").json
+    assert done["messages"] == 100
+    source, copies = rows(cli, topic), rows(cli, f"{topic}-copy")
+    assert sorted(map(same, copies)) == sorted(map(same, source))
+
+    def by_queue(found: list[dict[str, Any]]) -> list[list[str]]:
+        return sorted([row["body"] for row in found if row["queueId"] == number] for number in range(2))
+
+    assert by_queue(copies) == by_queue(source)
+    assert not {row["msgId"] for row in copies} & {row["msgId"] for row in source}
+
+
+def test_a_part_of_it(cli: Cli, topic: str) -> None:
+    fill(cli, topic, 10)
+    cli.ok("topic", "update", f"{topic}-copy")
+    options = ["--tag", "t1", "--sql", "n > 3", "--since", "1h", "--rate", "1000", "--speed", "1000", "--yes"]
+    [would] = cli.ok("replay", topic, "--into", f"{topic}-copy", *options, "--dry-run", "-o", "json").json
+    assert would["messages"] == 3
+    assert rows(cli, f"{topic}-copy") == []
+    cli.ok("replay", topic, "--into", f"{topic}-copy", *options)
+    assert [row["body"] for row in rows(cli, f"{topic}-copy")] == ["m5", "m7", "m9"]
+
+
+def test_into_another_cluster_and_from_its_folder_back(cli: Cli, topic: str, tmp_path: Path) -> None:
+    fill(cli, topic, 6)
+    with OurNamesrv(tmp_path / "n") as namesrv, OurBroker(tmp_path / "b", namesrv.address) as other:
+        there = Cli({"NAMESRV_ADDR": other.namesrv})
+        there.ok("topic", "update", topic)
+        cli.ok("replay", topic, "--into", topic, "--to-namesrv", other.namesrv, "--yes")
+        assert sorted(map(same, rows(there, topic))) == sorted(map(same, rows(cli, topic)))
+        folder = other.store_dir
+    cli.ok("topic", "update", f"{topic}-back")
+    options = ["--store", str(folder), "--key", "k3", "--yes"]
+    cli.ok("replay", topic, "--into", f"{topic}-back", *options)
+    assert [row["body"] for row in rows(cli, f"{topic}-back")] == ["m3"]
+
+
+def test_what_cannot_be_replayed(cli: Cli, topic: str, tmp_path: Path) -> None:
+    ended = cli("replay", topic, "--into", "x", "--yes")
+    assert ended.status == ExitCode.NOT_FOUND
+    fill(cli, topic, 1)
+    assert cli("replay", topic, "--into", "x").status == ExitCode.USAGE
+    ended = cli("replay", topic, "--into", "%DLQ%x", "--yes")
+    assert (ended.status, "belongs to the brokers" in ended.err) == (ExitCode.REFUSED, True)
+    assert cli("replay", topic, "--into", "x", "--store", str(tmp_path), "--yes").status == ExitCode.NOT_FOUND

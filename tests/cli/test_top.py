@@ -1,0 +1,185 @@
+"""`mqctl top` as a person sees it: the real program in a pseudo-terminal. And its keys by themselves."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+from mqctl.commands.top.state import Panel, State, keys_of
+from mqctl.exit import ExitCode
+from tests.cli.running import LIMIT_S, Cli
+from tests.peers.ours import REPOSITORY, OurBroker
+
+ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
+
+
+class Terminal:
+    """The program, and what it has drawn."""
+
+    def __init__(self, *args: str, home: Path) -> None:
+        self._master, self._slave = pty.openpty()
+        ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+        self.settings = termios.tcgetattr(self._slave)
+        self.drawn = b""
+        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(home), "TERM": "xterm-256color"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mqctl", *args],
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+            env=env,
+            cwd=home,
+            start_new_session=True,
+        )
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def wait_for(self, text: str) -> None:
+        """Until this was drawn after the last time somebody waited."""
+        seen = len(self.drawn)
+        end = time.monotonic() + LIMIT_S
+        while text not in self._plain(seen):
+            assert time.monotonic() < end, self._plain(0)[-3000:]
+            self._read(0.5)
+
+    def end(self) -> int:
+        """The exit status, once the program has ended by itself."""
+        end = time.monotonic() + LIMIT_S
+        while self.process.poll() is None:
+            assert time.monotonic() < end, "it does not end"
+            self._read(0.1)
+        self._read(0.1)
+        return self.process.returncode
+
+    def restored(self) -> bool:
+        return termios.tcgetattr(self._slave) == self.settings
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+        os.close(self._slave)
+
+    def _plain(self, start: int) -> str:
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.drawn[start:].decode(errors="replace"))
+
+    def _read(self, seconds: float) -> None:
+        if select.select([self._master], [], [], seconds)[0]:
+            self.drawn += os.read(self._master, 65536)
+
+
+@pytest.fixture
+def terminal(broker: OurBroker, tmp_path: Path) -> Iterator[Terminal]:
+    started = Terminal("top", "-n", broker.namesrv, "--every", "0.5", home=tmp_path)
+    yield started
+    started.close()
+
+
+def test_look_around_and_quit(cli: Cli, broker: OurBroker, topic: str, terminal: Terminal) -> None:
+    """All three tables, into a broker and back, and the terminal is as it was."""
+    cli.ok("msg", "send", topic, "x", "--count", "20")
+    terminal.wait_for(topic[:30])
+    for text in ("Brokers (1)", "Busiest topics", "Groups that are behind", broker.address):
+        assert text in terminal._plain(0)
+    assert ENTER_SCREEN in terminal.drawn
+    terminal.press(b"1\r")
+    terminal.wait_for("commitLogMaxOffset")
+    terminal.press(b"\x1b")
+    terminal.wait_for("Busiest topics")
+    terminal.press(b"2")
+    terminal.press(b"\r")
+    terminal.wait_for("LAST MESSAGE")
+    terminal.press(b"q")
+    assert terminal.end() == ExitCode.DONE
+    assert LEAVE_SCREEN in terminal.drawn
+    assert SHOW_CURSOR in terminal.drawn
+    assert terminal.restored()
+    assert b"Traceback" not in terminal.drawn
+
+
+@pytest.mark.parametrize("way", ["ctrl-c", "SIGTERM"])
+def test_other_ways_to_end(terminal: Terminal, way: str) -> None:
+    terminal.wait_for("Brokers (1)")
+    if way == "ctrl-c":
+        terminal.press(b"\x03")
+    else:
+        terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.end() == ExitCode.DONE
+    assert LEAVE_SCREEN in terminal.drawn
+    assert terminal.restored()
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    """It says so and goes on."""
+    terminal = Terminal("top", "-n", "127.0.0.1:1", "--every", "0.2", home=tmp_path)
+    try:
+        terminal.wait_for("127.0.0.1:1")
+        terminal.press(b"q")
+        assert terminal.end() == ExitCode.DONE
+    finally:
+        terminal.close()
+
+
+def test_without_a_terminal(cli: Cli) -> None:
+    ended = cli("top")
+    assert ended.status == ExitCode.USAGE
+    assert "error: top needs a terminal" in ended.err
+
+
+# -- keys -----------------------------------------------------------------------------------------------
+
+ROWS = [{"topic": "a", "inTps": 1.0, "inBytes": 9.0}, {"topic": "b", "inTps": 2.0, "inBytes": 3.0}]
+
+
+def test_what_a_terminal_sends() -> None:
+    assert keys_of(b"q\t\x1b[A\x1bOBjk") == ["q", "tab", "up", "down", "j", "k"]
+    assert keys_of(b"\x1b") == ["esc"]
+    assert keys_of(b"\x1b[15~q")[-1] == "q"
+    assert len(keys_of("ü".encode())) == 2
+
+
+def test_sorting() -> None:
+    state = State(panel=Panel.TOPICS)
+    assert [row["topic"] for row in state.sorted(Panel.TOPICS, ROWS)] == ["b", "a"]
+    state.press("s", ROWS)
+    assert [row["topic"] for row in state.sorted(Panel.TOPICS, ROWS)] == ["a", "b"]
+    state.press("r", ROWS)
+    assert [row["topic"] for row in state.sorted(Panel.TOPICS, ROWS)] == ["b", "a"]
+    state.press("s", ROWS)
+    assert state.sorts[Panel.TOPICS] == "topic"
+
+
+def test_moving_stays_inside() -> None:
+    state = State(panel=Panel.TOPICS)
+    for _ in range(5):
+        state.press("down", ROWS)
+    assert state.line == 1
+    for _ in range(5):
+        state.press("up", ROWS)
+    assert state.line == 0
+    state.press("up", [])
+    assert state.line == 0
+    state.press("enter", [])
+    assert state.detail is None
+    state.press("enter", ROWS)
+    assert state.detail == ROWS[0]
+    state.press("tab", ROWS)
+    assert state.panel is Panel.TOPICS
+    state.press("esc", ROWS)
+    state.press("tab", ROWS)
+    assert (state.panel, state.detail) == (Panel.LAGS, None)
