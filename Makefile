@@ -52,7 +52,10 @@ completions: $(VENV)/installed  ## generate the shell completion files
 	$(BIN)/mqctl completion zsh > completions/_mqctl
 	$(BIN)/mqctl completion fish > completions/mqctl.fish
 
+docs: $(VENV)/installed  ## write the pages about the command line
+	$(BIN)/python -m mqctl.manual docs
+
 clean:  ## remove the environment and caches; stores are left alone
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run test unit lint format crash fuzz bench completions clean
+.PHONY: help run test unit lint format crash fuzz bench completions docs clean

@@ -10,7 +10,7 @@ from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Listener, Abandoned, RetryLater, workers
+from mqctl.client.listening import Abandoned, Listener, RetryLater, workers
 from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError

@@ -27,7 +27,7 @@ from mqctl.remoting.bodies import ConsumerData
 from mqctl.remoting.codes import ResponseCode, request_name
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
-from mqctl.remoting.pool import ConnectionPool
+from mqctl.remoting.pool import ConnectionPool, ask
 
 log = logging.getLogger(__name__)
 
@@ -201,15 +201,7 @@ class Engine:
         connection = self._pool.standing(address)
         if connection is None or connection.attachment is not _INTRODUCED:
             connection, timeout = await self._connect_within(address, timeout)
-        last_heard = connection.last_heard
-        try:
-            return await connection.request(command, timeout)
-        except RequestTimeout:
-            # Not a byte for so long: the peer hangs, or its machine is gone and TCP would take a quarter of an
-            # hour to say so. The next request gets a new connection.
-            if connection.last_heard == last_heard:
-                connection.abort()
-            raise
+        return await ask(connection, command, timeout)
 
     async def call(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
         """A broker's answer to a request that must succeed. Raises ResponseError for any other code."""
@@ -243,6 +235,8 @@ class Engine:
     async def _connection(self, address: str) -> Connection:
         if self._closed:
             raise MqError(f"the client {self.client_id} is closed")
+        if not self._started:
+            raise MqError(f"the client {self.client_id} is not started", hint="use it in a `with` block, or call start")
         self._backoff.check(address)
         try:
             connection = await self._pool.connect(address)

@@ -96,6 +96,8 @@ async def by_id(admin: Admin, msg_id: str, topic: str | None = None) -> Received
         message = await _at(admin, address, phys_offset, msg_id)
         message.broker_name = names[address]
         return message
+    if topic is not None:
+        await admin.topic_route(topic)
     topics = [topic] if topic is not None else await user_topics(admin, await admin.topic_list())
     found = await ask_each(topics, lambda each: _by_unique_id(admin, each, msg_id))
     newest = max((message for message in found if message is not None), key=_age, default=None)
@@ -127,9 +129,16 @@ async def _at(admin: Admin, address: str, phys_offset: int, msg_id: str) -> Rece
 
 
 async def _by_unique_id(admin: Admin, topic: str, msg_id: str) -> ReceivedMessage | None:
-    """Of several with the same id, such as one that its producer sent twice, the newest."""
-    answers = await by_key(admin, topic, msg_id, unique=True)
-    return max((message for messages in answers.given.values() for message in messages), key=_age, default=None)
+    """Of several with the same id, such as one that its producer sent twice, the newest. None also for a topic that is
+    gone. Raises MqError when a broker that may have it does not answer."""
+    try:
+        answers = await by_key(admin, topic, msg_id, unique=True)
+    except NotFound:
+        return None
+    found = max((message for messages in answers.given.values() for message in messages), key=_age, default=None)
+    if found is None and answers.failed:
+        raise next(iter(answers.failed.values()))
+    return found
 
 
 def _age(message: ReceivedMessage) -> int:

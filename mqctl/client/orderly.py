@@ -15,7 +15,7 @@ from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Listener, Abandoned, RetryLater, workers
+from mqctl.client.listening import Abandoned, Listener, RetryLater, workers
 from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
@@ -73,8 +73,10 @@ class Orderly:
     async def may_take(self, held: HeldQueue) -> bool:
         """Whether the lock is ours. Until then nothing may be known about the queue: its last owner may still
         be moving the position."""
-        if self._send_back is not None and held.queue not in await self._lock([held.queue]):
-            return False
+        if self._send_back is not None:
+            answers = await self._ask(RequestCode.LOCK_BATCH_MQ, [held.queue])
+            if not answers.get(held.queue):
+                return False
         self._turns[held] = _Turn(self._loop.time() + LOCK_SECONDS)
         return True
 
@@ -159,31 +161,31 @@ class Orderly:
     async def _renew(self) -> None:
         turns = {held.queue: (held, turn) for held, turn in self._turns.items()}
         begin = self._loop.time()
-        for queue in await self._lock(turns):
+        for queue, is_ours in (await self._ask(RequestCode.LOCK_BATCH_MQ, turns)).items():
             held, turn = turns[queue]
-            turn.locked_until = begin + LOCK_SECONDS
+            # Refused is not the same as not answered: somebody else has it already, after the broker forgot ours.
+            turn.locked_until = begin + LOCK_SECONDS if is_ours else begin
             self._go_on(held)
 
-    async def _lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Those that are ours now."""
-        wanted = set(queues)
-        return wanted & await self._ask(RequestCode.LOCK_BATCH_MQ, wanted)
-
-    async def _ask(self, code: RequestCode, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+    async def _ask(self, code: RequestCode, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Whether the broker agreed, for the queues of those that answered."""
         by_broker = defaultdict(list)
         for queue in queues:
             by_broker[queue.broker_name].append(queue)
         answers = await asyncio.gather(*(self._ask_broker(code, name, mine) for name, mine in by_broker.items()))
-        return set().union(*answers)
+        return {queue: agreed for answer in answers for queue, agreed in answer.items()}
 
-    async def _ask_broker(self, code: RequestCode, broker_name: str, queues: list[MessageQueue]) -> set[MessageQueue]:
+    async def _ask_broker(
+        self, code: RequestCode, broker_name: str, queues: list[MessageQueue]
+    ) -> dict[MessageQueue, bool]:
         address = self._engine.routes.master(broker_name)
         if address is None:
-            return set()
+            return {}
         body = LockBatchBody(consumer_group=self._group, client_id=self._engine.client_id, mq_set=queues)
         try:
             answer = await self._engine.call(address, Command(code, body=bodies.encode(body)), LOCK_TIMEOUT_S)
-            return set(bodies.decode(LockBatchResult, answer.body).lock_ok_mq_set) if answer.body else set()
+            agreed = bodies.decode(LockBatchResult, answer.body).lock_ok_mq_set if answer.body else ()
         except (MqError, bodies.BodyError) as error:
             log.warning("%s: locks at %s: %s", self._group, broker_name, error)
-            return set()
+            return {}
+        return {queue: queue in agreed for queue in queues}

@@ -91,7 +91,11 @@ class Reader:
             expression_type=subscription.expression_type,
         )
         command = Command(RequestCode.PULL_MESSAGE, ext=header_fields(header))
-        answer = await self._engine.request(address, command, HOLD_MS / 1000 + HOLD_SLACK_S)
+        try:
+            answer = await self._engine.request(address, command, HOLD_MS / 1000 + HOLD_SLACK_S)
+        except (ConnectionFailed, RequestTimeout):
+            self._suggested.pop(queue, None)  # a slave that died is in the routes for a while; the master may be well
+            raise
         if answer.code not in _WITH_NEXT_OFFSET:
             raise ResponseError(answer.code, answer.remark, address)
         fields = answer.fields()

@@ -126,9 +126,11 @@ class Resize:
         first = dict(zip(queues, await ask_each(queues, self._offset(RequestCode.GET_MIN_OFFSET)), strict=True))
         end = dict(zip(queues, await ask_each(queues, self._offset(RequestCode.GET_MAX_OFFSET)), strict=True))
         behind: dict[str, int] = {}
+        groups: set[str] = set()
         for name in read_queues:
             address = self.brokers[name]
-            for group in set(await topic_groups(self.admin, address, self.topic)) - set(self.ignored):
+            groups.update(await topic_groups(self.admin, address, self.topic))
+            for group in groups - set(self.ignored):
                 stats = await consume_stats(self.admin, address, group, self.topic)
                 behind[group] = behind.get(group, 0) + sum(
                     max(0, end[queue] - max(at.consumer_offset, first[queue]))
@@ -136,7 +138,7 @@ class Resize:
                     if queue in end
                 )
         held = sum(end[queue] - first[queue] for queue in queues)
-        if held and not behind and not self.abandon:
+        if held and not groups and not self.abandon:
             raise MqError(
                 f"{held} messages are in queues that go, and no group reads {self.topic}",
                 hint="consume them, or give --abandon to leave them behind; nothing is written there any more",

@@ -91,32 +91,22 @@ class Topic(_Always):
             await admin.create_topic(change["brokerAddr"], msgspec.convert(state, TopicConfig))
 
 
-class BrokerConfig(_Always):
-    """Keys: brokerAddr, key. State: the value, as text."""
+@dataclass(frozen=True, slots=True)
+class Setting(_Always):
+    """Keys: brokerAddr, key; `brokerAddr` is the server's, also a name server's. State: the value, as text."""
+
+    read: RequestCode
+    write: RequestCode
 
     async def current(self, admin: Admin, change: Change) -> str | None:
-        answer = await admin.call(change["brokerAddr"], Command(RequestCode.GET_BROKER_CONFIG))
+        answer = await admin.call(change["brokerAddr"], Command(self.read))
         return parse_properties(answer.body.decode()).get(change["key"])
 
     async def put(self, admin: Admin, change: Change, state: str | None) -> None:
         if state is None:
-            raise MqError(f"the broker had no setting {change['key']}, and none can be taken away")
+            raise MqError(f"there was no setting {change['key']}, and none can be taken away")
         body = format_properties({change["key"]: state}).encode()
-        await admin.call(change["brokerAddr"], Command(RequestCode.UPDATE_BROKER_CONFIG, body=body))
-
-
-class NamesrvConfig(_Always):
-    """Keys: brokerAddr (of the name server), key. State: the value, as text."""
-
-    async def current(self, admin: Admin, change: Change) -> str | None:
-        answer = await admin.call(change["brokerAddr"], Command(RequestCode.GET_NAMESRV_CONFIG))
-        return parse_properties(answer.body.decode()).get(change["key"])
-
-    async def put(self, admin: Admin, change: Change, state: str | None) -> None:
-        if state is None:
-            raise MqError(f"the name server had no setting {change['key']}, and none can be taken away")
-        body = format_properties({change["key"]: state}).encode()
-        await admin.call(change["brokerAddr"], Command(RequestCode.UPDATE_NAMESRV_CONFIG, body=body))
+        await admin.call(change["brokerAddr"], Command(self.write, body=body))
 
 
 class KeyValue(_Always):
@@ -133,8 +123,8 @@ KINDS: Final[dict[str, Kind]] = {
     "offset": Offset(),
     "group": Group(),
     "topic": Topic(),
-    "brokerConfig": BrokerConfig(),
-    "namesrvConfig": NamesrvConfig(),
+    "brokerConfig": Setting(RequestCode.GET_BROKER_CONFIG, RequestCode.UPDATE_BROKER_CONFIG),
+    "namesrvConfig": Setting(RequestCode.GET_NAMESRV_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG),
     "kv": KeyValue(),
 }
 

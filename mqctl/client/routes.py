@@ -79,8 +79,9 @@ class Routes:
 
     async def _ask(self, topic: str) -> TopicRouteData:
         route = await self._lookup(topic)
-        if route != self._routes.get(topic):
-            self._routes[topic] = route
+        before = self._routes.pop(topic, None)
+        self._routes[topic] = route  # the last one: routes that are no longer confirmed must not hide where brokers are
+        if route != before:
             self._collect_brokers()
             for listener in self.on_change:
                 listener(topic, route)

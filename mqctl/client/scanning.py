@@ -47,7 +47,7 @@ async def find_spans(
     broker_name: str | None = None,
     queue_id: int | None = None,
 ) -> list[Span]:
-    """What the queues hold now, from about `since` and `start` on. Raises NotFound for a topic or queue that is not there."""
+    """What the queues hold now, from about `since` and `start` on. Raises NotFound for no such topic or queue."""
     readable = served_queues(await admin.topic_route(topic), topic)
     if not readable:
         raise MqError(

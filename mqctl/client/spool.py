@@ -111,7 +111,7 @@ class Spool:
 
     def mark_sent(self, count: int) -> None:
         """So many of those that `peek` returned are with a broker. Not synced: after a crash of the machine they are
-        sent twice."""
+        sent twice. Raises StoreError when the disk refuses the mark, with the same consequence."""
         with self._lock:
             self._sent += count
             self.pending -= count
@@ -127,15 +127,19 @@ class Spool:
                 raise StoreError(f"cannot write the spool {self.path}: {error.strerror}") from None
 
     def set_aside(self, entry: Entry) -> Path:
-        """For a message that the cluster will never take: keeps it in a file beside, in the same format."""
+        """For a message that the cluster will never take: keeps it in a file beside, in the same format. Raises
+        StoreError."""
         return self._keep_beside(".refused", entry.pack())
 
     def _keep_beside(self, suffix: str, data: bytes) -> Path:
         path = self.path.with_name(self.path.name + suffix)
-        with path.open("ab") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with path.open("ab") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {error.strerror}") from None
         return path
 
     def _recover(self) -> None:

@@ -12,7 +12,7 @@ from mqctl.client.engine import Engine
 from mqctl.client.outgoing import Outgoing
 from mqctl.client.results import SendResult, SendStatus
 from mqctl.client.spool import Entry, Spool
-from mqctl.errors import ConnectionFailed, MqError, NoBroker, NotFound, RequestTimeout, SpoolFull
+from mqctl.errors import ConnectionFailed, MqError, NoBroker, NotFound, RequestTimeout, SpoolFull, StoreError
 from mqctl.remoting.bodies import MessageQueue
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class _Batch:
     """Messages that will share one sync of the disk."""
 
     packed: list[bytes] = field(default_factory=list)
-    written: asyncio.Future[None] | None = None
+    written: asyncio.Task[None] | None = None
 
 
 class Spooling:
@@ -81,14 +81,18 @@ class Spooling:
         batch = self._batch
         batch.packed.append(packed)
         self._reserved_bytes += len(packed)
+        if batch.written is None:
+            # A task of its own: a sender that is cancelled must not leave the others' messages half way.
+            batch.written = asyncio.create_task(self._write(batch))
         try:
-            async with self._writing:
-                if batch.written is None:  # the first of the batch writes for all of them
-                    self._batch = _Batch()
-                    batch.written = asyncio.ensure_future(asyncio.to_thread(self._spool.append, batch.packed))
-                await asyncio.shield(batch.written)
+            await asyncio.shield(batch.written)
         finally:
             self._reserved_bytes -= len(packed)
+
+    async def _write(self, batch: _Batch) -> None:
+        async with self._writing:
+            self._batch = _Batch()  # who comes from now on is too late for this one
+            await asyncio.to_thread(self._spool.append, batch.packed)
 
     # -- replay -----------------------------------------------------------------------------------------
 
@@ -104,13 +108,19 @@ class Spooling:
                 await self._replay_one(entry)
             async with self._writing:
                 if entries:
-                    await asyncio.to_thread(self._spool.mark_sent, len(entries))
+                    await self._mark_sent(len(entries))
                 if not self._spool.pending and not self._batch.packed:
                     self._holds_messages = False
                     log.warning("spool %s: all messages are with the brokers", self._spool.path)
                     return
             if not entries:
                 await asyncio.sleep(PAUSE_SECONDS)  # those whose sender began the replay are still being written
+
+    async def _mark_sent(self, count: int) -> None:
+        try:
+            await asyncio.to_thread(self._spool.mark_sent, count)
+        except StoreError as error:
+            log.warning("spool: messages may come twice after a restart: %s", error.message)
 
     async def _replay_one(self, entry: Entry) -> None:
         """Ends when a broker has the message, or when it is set aside since none ever will."""
@@ -123,11 +133,17 @@ class Spooling:
                 return
             except MqError as error:
                 waits = error.retriable or (isinstance(error, NotFound) and loop.time() < unknown_until)
-                if not waits:
-                    path = await asyncio.to_thread(self._spool.set_aside, entry)
-                    log.error(
-                        "spool: message %s is refused, kept in %s: %s", entry.outgoing.msg_id, path, error.message
-                    )
+                if not waits and await self._set_aside(entry, error):
                     return
             await asyncio.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    async def _set_aside(self, entry: Entry, refusal: MqError) -> bool:
+        """Whether the disk took it; until it does, the message stays in the spool."""
+        try:
+            path = await asyncio.to_thread(self._spool.set_aside, entry)
+        except StoreError as error:
+            log.error("spool: message %s is refused and cannot be kept: %s", entry.outgoing.msg_id, error.message)
+            return False
+        log.error("spool: message %s is refused, kept in %s: %s", entry.outgoing.msg_id, path, refusal.message)
+        return True

@@ -54,7 +54,7 @@ def translate(args: Sequence[str], nouns: Container[str]) -> list[str]:
 
 
 def _targets(old: Old) -> dict[str, str]:
-    names: dict[str, str] = {}
+    names = {"--output": "--output"}  # ours; -o means something else in many of mqadmin's
     for flag, target in {**_EVERYWHERE, **old.flags}.items():
         letter, _, long = flag.partition(" ")
         names |= dict.fromkeys((f"-{letter}", f"-{long}", f"--{long}"), target)

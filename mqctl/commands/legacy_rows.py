@@ -10,7 +10,8 @@ from mqctl.commands.legacy_consumers import CONSUMERS
 from mqctl.commands.legacy_messages import MESSAGES
 from mqctl.commands.legacy_topics import TOPICS
 
-# By mqadmin's name in lower case.
-ROWS: Final[dict[str, Old]] = {
-    name.lower(): old for name, old in {**TOPICS, **BROKERS, **CONSUMERS, **MESSAGES}.items()
-}
+# By mqadmin's name.
+NAMES: Final[dict[str, Old]] = {**TOPICS, **BROKERS, **CONSUMERS, **MESSAGES}
+
+# The same in lower case.
+ROWS: Final[dict[str, Old]] = {name.lower(): old for name, old in NAMES.items()}

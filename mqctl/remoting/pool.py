@@ -6,11 +6,13 @@ import asyncio
 import os
 from typing import Final
 
-from mqctl.errors import ConfigError, ConnectionFailed, ResponseError
+from mqctl.errors import ConfigError, ConnectionFailed, RequestTimeout, ResponseError
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection, RequestSink
 
 CONNECT_SECONDS: Final = 3.0
+# A shorter silence says nothing about a peer: the caller was in a hurry, and others wait on the same connection.
+SILENCE_SECONDS: Final = 1.0
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -77,8 +79,7 @@ class ConnectionPool:
 
     async def request(self, address: str, command: Command, timeout: float) -> Command:
         """The answer, whatever its code."""
-        connection = await self.connect(address)
-        return await connection.request(command, timeout)
+        return await ask(await self.connect(address), command, timeout)
 
     async def call(self, address: str, command: Command, timeout: float) -> Command:
         """The answer of a request that must succeed. Raises ResponseError for any other code."""
@@ -95,6 +96,18 @@ class ConnectionPool:
             connection.close()
         # Transports close on the next turn of the loop.
         await asyncio.sleep(0)
+
+
+async def ask(connection: Connection, command: Command, timeout: float) -> Command:
+    """The answer, whatever its code. Without a byte from the peer all the while, the connection is ended: the peer
+    hangs, or its machine is gone and TCP would take a quarter of an hour to say so. The next request gets a new one."""
+    last_heard = connection.last_heard
+    try:
+        return await connection.request(command, timeout)
+    except RequestTimeout:
+        if timeout >= SILENCE_SECONDS and connection.last_heard == last_heard:
+            connection.abort()
+        raise
 
 
 def _reason(error: OSError | TimeoutError) -> str:

@@ -317,3 +317,17 @@ def test_offsets_that_cannot_be(
     assert ended.status == status, ended
     assert complaint in ended.err
     assert ended.out == ""
+
+
+# -- undo of what other commands change -----------------------------------------------------------------
+
+
+def test_undo_of_a_topic_and_of_a_setting(cli: Cli, broker: OurBroker, topic: str) -> None:
+    cli.ok("topic", "update", topic, "-w", "4", "-r", "4")
+    cli.ok("topic", "update", topic, "-w", "6", "-r", "6")
+    cli.ok("undo", "--yes")
+    assert [row["writeQueueNums"] for row in cli.ok("topic", "route", topic, "-o", "json").json] == [4]
+    cli.ok("broker", "config", "set", "maxMessageSize=1000000", "-b", broker.address, "--yes")
+    cli.ok("undo", "--yes")
+    [row] = cli.ok("broker", "config", "get", "maxMessageSize", "-b", broker.address, "-o", "json").json
+    assert row["value"] == "4194304"

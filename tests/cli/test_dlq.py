@@ -32,7 +32,9 @@ def group(cli: Cli, broker: OurBroker, topic: str) -> str:
     name = f"{topic}-group"[:100]
     cli.ok("topic", "update", topic)
     for number, tag in enumerate(("paid", "paid", "sent")):
-        bury(cli, broker, topic, name, f"body {number}", "--tag", tag, "--key", f"k{number}", "--property", f"n={number}")
+        bury(
+            cli, broker, topic, name, f"body {number}", "--tag", tag, "--key", f"k{number}", "--property", f"n={number}"
+        )
     return name
 
 

@@ -17,7 +17,7 @@ from tests.cli.running import Cli
 
 def commands(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The command and all below it, with the words that call it."""
-    if command.callback is not None:
+    if command.callback is not None and not command.hidden:
         yield words, command
     for name, verb in getattr(command, "commands", {}).items():
         yield from commands(verb, (*words, name))

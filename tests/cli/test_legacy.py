@@ -72,7 +72,7 @@ def test_every_row_ends_in_a_command_line_of_ours(name: str) -> None:
         needed = [
             word
             for other, goes_to in old.flags.items()
-            if (goes_to.isupper() or goes_to in ("--topic", "--to", "--clients", "--file")) and other != flag
+            if (goes_to.isupper() or goes_to in ("--topic", "--to", "--clients", "--file", "--key", "--queue")) and other != flag
             for word in (f"-{other.partition(' ')[0]}", "1")
         ]
         args = translate([name, f"-{letter}", *value, *needed], NOUNS)

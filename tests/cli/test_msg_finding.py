@@ -217,3 +217,30 @@ def test_resend(cli: Cli, topic: str, sent: dict[str, Any]) -> None:
     copy = cli.ok("msg", "get", row["msgId"], "-t", topic, "-o", "json").json
     assert (copy["body"], copy["tags"], copy["keys"]) == ("hello", "paid", ["k1"])
     assert copy["properties"]["region"] == "eu"
+
+
+# -- with mqadmin's names -------------------------------------------------------------------------------
+
+
+def test_the_same_as_mqadmin_is_called(cli: Cli, topic: str, sent: dict[str, Any]) -> None:
+    """Facts of one message by all the ways that mqadmin has."""
+    ways = [
+        ["queryMsgById", "-i", sent["offsetMsgId"]],
+        ["queryMsgByUniqueKey", "-t", topic, "-i", sent["msgId"]],
+        ["querymsgbyoffset", "-t", topic, "-b", "broker-a", "-i", "2", "-o", "0"],
+        ["queryMsgByKey", "-t", topic, "-k", "k1"],
+        ["printMsg", "-t", topic, "-s", "paid", "-d", "true"],
+        ["printMsgByQueue", "-t", topic, "-a", "broker-a", "-i", "2", "-p", "true", "-d", "true"],
+        ["consumeMessage", "-t", topic, "-b", "broker-a", "-i", "2", "-o", "0", "-c", "1"],
+    ]
+    for way in ways:
+        text = cli.ok(*way).out
+        assert "hello" in text, way
+        assert "paid" in text, way
+    cli.ok("sendMessage", "-t", topic, "-p", "-not an option", "-k", "k9", "-c", "tag", "-b", "broker-a", "-i", "1")
+    [row] = cli.ok("msg", "query", topic, "--key", "k9", "-o", "json").json_lines
+    assert (row["body"], row["tags"], row["queueId"]) == ("-not an option", "tag", 1)
+    assert "SEND_OK" in cli.ok("checkMsgSendRT", "-t", topic, "-a", "2", "-s", "10").out
+    head, entry = cli.ok("queryCq", "-t", topic, "-q", "2", "-i", "0", "-c", "1").out.splitlines()
+    assert f"{int(entry.split()[1]):016X}" == sent["offsetMsgId"][16:], head
+    assert cli.ok("queryMsgById", "-i", sent["offsetMsgId"], "-s", "true").out

@@ -28,7 +28,7 @@ def consumed_and_more(
 ) -> None:
     """A group that consumed some messages and is gone, and more messages."""
     make_topic(broker, topic, QUEUES)
-    start_producer(client, broker, f"p_{group}")
+    start_producer(client, broker, f"p_{group}", sendTimeoutMs=20_000)
     send(client, topic, consumed)
     start_consumer(client, broker, topic, group, java={"awaitTerminationMillisWhenShutdown": 5000})
     client.wait_messages("c", consumed)
@@ -99,7 +99,7 @@ def test_progress_lag_and_moves(any_broker: AnyBroker, java49: ClientDriver, uni
 def test_clients(any_broker: AnyBroker, java55: ClientDriver, unique: Unique) -> None:
     topic, group = unique("clients"), unique("group")
     make_topic(any_broker, topic, QUEUES)
-    start_producer(java55, any_broker, f"p_{group}")
+    start_producer(java55, any_broker, f"p_{group}", sendTimeoutMs=20_000)
     start_consumer(java55, any_broker, topic, group, java={"persistConsumerOffsetInterval": 200})
     send(java55, topic, 4)
     java55.wait_messages("c", 4)
@@ -126,7 +126,7 @@ def test_a_running_group_is_told_where_to_go_on(
     alone would refuse."""
     topic, group = unique("told"), unique("group")
     make_topic(apache_broker, topic, QUEUES + 1, read=QUEUES)
-    start_producer(java49, apache_broker, f"p_{group}")
+    start_producer(java49, apache_broker, f"p_{group}", sendTimeoutMs=20_000)
     send(java49, topic, 4)
     start_consumer(java49, apache_broker, topic, group)
     java49.wait_messages("c", 4)

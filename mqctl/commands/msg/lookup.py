@@ -8,6 +8,7 @@ import typer
 
 from mqctl.commands.common import AdminCommand, LocalCommand, Session, session_of
 from mqctl.commands.msg.finding import IdArgument, find
+from mqctl.commands.msg.pushing import push, resend
 from mqctl.commands.msg.shared import (
     MESSAGE,
     BrokerOption,
@@ -48,6 +49,9 @@ def get(
     broker: BrokerOption = None,
     queue: Annotated[str | None, typer.Option("--queue", hidden=True)] = None,
     offset: Annotated[str | None, typer.Option("--offset", hidden=True)] = None,
+    push_group: Annotated[str | None, typer.Option("--push-group", hidden=True)] = None,
+    push_client: Annotated[str | None, typer.Option("--push-client", hidden=True)] = None,
+    send_again: Annotated[bool, typer.Option("--resend", hidden=True)] = False,
 ) -> None:
     """Show a message, found by its id or by its place.
 
@@ -66,6 +70,13 @@ def get(
         place = f"{broker}:{queue}:{offset}"
     if bool(wanted) == (place is not None):
         raise typer.BadParameter("give ids, or --at with -t", param_hint="ID")
+    if push_group is not None or send_again:  # mqadmin has one command for all three
+        for msg_id in wanted:
+            if push_group is not None:
+                push(ctx, msg_id, push_group, push_client, topic)
+            else:
+                resend(ctx, msg_id, topic)
+        return
     messages = session.ask(lambda admin: _get(admin, wanted, topic, place))
     rows = [message_row(message) for message in messages]
     if template is not None or session.output not in (None, Format.TABLE, Format.WIDE):

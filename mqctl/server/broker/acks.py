@@ -121,8 +121,9 @@ class Acks:
         if self.sync_flush:
             self._await_sync(_Batch(self._store.log.end, entries, patient, stored))
         else:
-            self.on_grown(self._store.publish(entries))
+            grown = self._store.publish(entries)
             _settle(stored)
+            self.on_grown(grown)
 
     # -- waiting for the disk -----------------------------------------------------------------------
 
@@ -142,8 +143,8 @@ class Acks:
                 batch.deadline.cancel()
             grown = self._store.publish(batch.entries)
             _answer(batch.waiting)
-            self.on_grown(grown)
             _settle(batch.stored)
+            self.on_grown(grown)
         if self._unsynced:
             self.flushing.request()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from mqctl.errors import RequestFailed
+from mqctl.errors import RequestFailed, StoreError
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import DelayOffsetTable
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -102,6 +102,17 @@ class DelayLevels:
             else:
                 self._others[level] = queue_offset
         self._saved = self.offsets()
+        if stored is not None and self._saved != stored.offset_table:
+            self._save_corrected()
+
+    def _save_corrected(self) -> None:
+        """Before messages take the places of lost ones: the next kill may be near, and a start must not take them
+        for those that were delivered."""
+        try:
+            self._file.save_now()
+        except StoreError as error:
+            log.error("%s", error)  # on a full disk nothing takes those places either
+            self._saved = {}
 
     def offsets(self) -> dict[int, int]:
         """Level to the offset of the next message; levels that never had any are left out, as in Java's table."""

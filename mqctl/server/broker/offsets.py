@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from mqctl.errors import StoreError
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import ConsumerOffsetTable
 from mqctl.server.broker.config import BrokerConfig
@@ -35,7 +36,8 @@ class ConsumerOffsets:
 
     def correct(self, max_offset: Callable[[str, int], int]) -> None:
         """For a start after an unclean stop: messages may be lost that were consumed before. A group that stayed
-        behind the end of its queue would miss what takes their places."""
+        behind the end of its queue would miss what takes their places. That must be on disk before anything does:
+        the next kill may be near."""
         for key, offsets in self._table.items():
             topic, _, group = key.partition(KEY_SEPARATOR)
             for queue_id, queue_offset in offsets.items():
@@ -45,6 +47,11 @@ class ConsumerOffsets:
                                 queue_offset, topic, queue_id, end)  # fmt: skip
                     offsets[queue_id] = end
                     self._changed = True
+        if self._changed:
+            try:
+                self._file.save_now()
+            except StoreError as error:
+                log.error("%s", error)  # on a full disk nothing takes those places either
 
     async def save_last(self) -> None:
         await self._file.save_last()

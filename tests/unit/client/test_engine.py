@@ -119,11 +119,38 @@ async def test_a_broker_that_never_answers_is_a_time_out_and_a_new_connection() 
     async with cluster() as (namesrv, (broker,)), Engine(namesrv.address) as engine:
         assert (await engine.request(broker.address, send_request())).code == 0
         broker.behaviour = lambda connection, request: None
-        with pytest.raises(RequestTimeout, match=r"SEND_MESSAGE_V2 within 0\.\d+ s"):
-            await engine.request(broker.address, send_request(), 0.2)
+        with pytest.raises(RequestTimeout, match=r"SEND_MESSAGE_V2 within 1 s"):
+            await engine.request(broker.address, send_request(), 1.0)
         await until(lambda: not broker.server.connections)
         broker.behaviour = None
         assert (await engine.request(broker.address, send_request())).code == 0
+
+
+@in_loop
+async def test_a_caller_in_a_hurry_does_not_end_the_connection_of_others() -> None:
+    async with cluster() as (namesrv, (broker,)), Engine(namesrv.address) as engine:
+        asked: list[tuple[Connection, Command]] = []
+        broker.behaviour = lambda connection, request: asked.append((connection, request))
+        patient = asyncio.create_task(engine.request(broker.address, send_request()))
+        await until(lambda: asked)
+        with pytest.raises(RequestTimeout):
+            await engine.request(broker.address, send_request(), 0.01)
+        connection, request = asked[0]
+        connection.send(broker.take(request))
+        assert (await patient).code == 0
+
+
+@in_loop
+async def test_a_name_server_that_hangs_is_asked_again_on_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqctl.remoting.pool.SILENCE_SECONDS", 0.1)
+    async with cluster() as (namesrv, _), Engine(namesrv.address) as engine:
+        monkeypatch.setattr(engine.name_servers, "_timeout", 0.1)
+        namesrv.silent = True
+        with pytest.raises(RequestTimeout):
+            await engine.routes.find("t")
+        await until(lambda: not namesrv.server.connections)
+        namesrv.silent = False
+        assert await engine.routes.find("t")
 
 
 @in_loop

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Listener, Abandoned, TaskWorkers, ThreadWorkers, workers
+from mqctl.client.listening import Abandoned, Listener, TaskWorkers, ThreadWorkers, workers
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.message import ReceivedMessage
 from tests.aio import in_loop, until

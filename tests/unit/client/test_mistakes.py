@@ -68,6 +68,8 @@ async def test_a_client_starts_once(mq: EmbeddedBroker) -> None:
     inbox = Inbox()
     consumer = PushConsumer("g", inbox, "t", mq.namesrv)
     producer = Producer("g", mq.namesrv)
+    with pytest.raises(MqError, match="is not started"):
+        await producer.send(Message("t", b"x"))
     for client in (producer, consumer):
         async with client:
             with pytest.raises(MqError, match="is started already"):

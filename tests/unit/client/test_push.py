@@ -11,7 +11,12 @@ import pytest
 from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, ReceivedMessage, RetryLater
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
 from mqctl.client.offsets import local_offsets_path
+from mqctl.client.orderly import Orderly
 from mqctl.errors import ConfigError, ConnectionFailed
+from mqctl.remoting import bodies
+from mqctl.remoting.bodies import LockBatchBody
+from mqctl.remoting.codes import RequestCode
+from mqctl.remoting.command import Command
 from mqctl.remoting.unique_id import local_ip
 from mqctl.testing import EmbeddedBroker
 from tests.aio import in_loop, until
@@ -432,7 +437,9 @@ def test_the_blocking_twin(mq: EmbeddedBroker) -> None:
 
 @pytest.mark.parametrize("in_threads", [False, True])
 @in_loop
-async def test_an_orderly_consumer_that_closes_at_work_commits_and_unlocks(mq: EmbeddedBroker, in_threads: bool) -> None:
+async def test_an_orderly_consumer_that_closes_at_work_commits_and_unlocks(
+    mq: EmbeddedBroker, in_threads: bool
+) -> None:
     mq.create_topic("t")
     await send(mq, "t", numbered(40))
     begun: list[bytes] = []
@@ -502,3 +509,29 @@ async def test_a_message_given_back_while_its_listener_was_stuck_is_not_given_ba
         await until(lambda: len(attempts) > 1)
         await asyncio.sleep(0.3)
     assert attempts == [0, 1]
+
+
+@in_loop
+async def test_an_orderly_consumer_whose_lock_somebody_else_has_stops_at_once(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST, orderly=True) as consumer:
+        (queue,) = (queue for queue in consumer.assignment() if queue.topic == "t")
+        engine, delivery = consumer._engine, consumer._delivery
+        assert isinstance(delivery, Orderly)
+
+        async def lock(code: RequestCode, client_id: str) -> None:
+            body = LockBatchBody(consumer_group="g", client_id=client_id, mq_set=[queue])
+            address = engine.routes.master(queue.broker_name)
+            assert address is not None
+            await engine.call(address, Command(code, body=bodies.encode(body)))
+
+        await lock(RequestCode.UNLOCK_BATCH_MQ, consumer.client_id)  # as if the broker had restarted
+        await lock(RequestCode.LOCK_BATCH_MQ, "other")
+        await delivery._renew()
+        await send(mq, "t", numbered(3))
+        await until(lambda: any(len(held) == 3 for held in consumer.held_queues()))
+        assert inbox.bodies == []
+        await lock(RequestCode.UNLOCK_BATCH_MQ, "other")
+        await delivery._renew()
+        assert await inbox.wait(3) == numbered(3)

@@ -82,3 +82,16 @@ async def test_a_known_route_outlives_name_servers_and_restarts(trouble: MqError
     await routes.refresh_all()
     assert routes.master("a") == "a:1"
     assert await routes.find("t") == route(a="a:1")
+
+
+@in_loop
+async def test_the_newest_answer_says_where_a_broker_is() -> None:
+    lookup = Lookup()
+    lookup.routes = {"kept": route(a="a:1"), "gone": route(a="a:1")}
+    routes = Routes(lookup)
+    for topic in ("kept", "gone"):
+        await routes.find(topic)
+    lookup.routes = {"kept": route(a="a:2")}  # the broker is elsewhere, and the other topic nowhere
+    await routes.refresh_all()
+    assert routes.master("a") == "a:2"
+    assert routes.known("gone") is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -84,3 +86,56 @@ async def test_a_message_that_is_refused_later_is_set_aside(tmp_path: Path) -> N
     refused.open()
     assert [entry.outgoing.body for entry in refused.peek(9)] == [b"bad"]
     refused.close()
+
+
+@in_loop
+async def test_a_disk_that_refuses_a_mark_does_not_end_the_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(spool: Spool, count: int) -> None:
+        monkeypatch.undo()
+        with monkeypatch.context() as disk:
+            disk.setattr("os.ftruncate", refuse)
+            spool.mark_sent(count)
+
+    def refuse(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with cluster() as (namesrv, (broker,)):
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=tmp_path / "spool") as producer:
+            await producer.send(Message("t", b"0"))
+            monkeypatch.setattr(Spool, "mark_sent", full)
+            await broker.start()
+            await until(lambda: len(broker.bodies) == 1)
+            await producer.send(Message("t", b"1"))
+            await until(lambda: len(broker.bodies) == 2)
+            await producer.send(Message("t", b"2"))
+            await until(lambda: len(broker.bodies) == 3)
+        assert broker.bodies == [b"0", b"1", b"2"]
+
+
+@in_loop
+async def test_a_cancelled_send_leaves_nothing_behind_in_the_spool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+    append = Spool.append
+
+    def slow(spool: Spool, packed: Sequence[bytes]) -> None:
+        began.set()
+        go_on.wait(10)
+        append(spool, packed)
+
+    monkeypatch.setattr(Spool, "append", slow)
+    async with cluster() as (namesrv, (broker,)):
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=tmp_path / "spool") as producer:
+            sending = asyncio.create_task(producer.send(Message("t", b"0")))
+            await asyncio.to_thread(began.wait)
+            sending.cancel()
+            await asyncio.sleep(0.1)
+            go_on.set()
+            await broker.start()
+            await until(lambda: broker.bodies)
+    assert broker.bodies == [b"0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -104,8 +105,21 @@ async def test_offsets_past_the_end_of_their_queue(tmp_path: Path, caplog: pytes
             3,
             0,
         ]
+        saved = json.loads((tmp_path / "config" / "consumerOffset.json").read_text())["offsetTable"]
+        assert saved["t@ahead"] == {"0": 3}, "what takes the lost places must survive the next kill"
     complaints = [each.getMessage() for each in caplog.records if "past the queue's end" in each.getMessage()]
     assert complaints == [
         "group ahead: offset 7 of t-0 is past the queue's end, corrected to 3",
         "group ahead: offset 1 of other-0 is past the queue's end, corrected to 0",
     ]
+
+
+@in_loop
+async def test_offsets_in_a_log_that_was_deleted(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (_, client):
+        await client.sent()
+        await client.ok(15, {"consumerGroup": "g", "topic": "t", "queueId": 0, "commitOffset": 1})
+    for folder in ("commitlog", "consumequeue", "index"):
+        shutil.rmtree(tmp_path / folder)
+    async with running(tmp_path) as house:
+        assert house.broker.offsets.get("g", "t", 0) == 0

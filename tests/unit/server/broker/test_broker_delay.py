@@ -284,6 +284,8 @@ async def test_offsets_outside_the_queue_are_corrected(tmp_path: Path, caplog: p
         client = house.client()
         assert await delay_offsets(client) == {17: 1, 30: 4}
         assert "corrected" in caplog.text
+        saved = json.loads((tmp_path / "config" / "delayOffset.json").read_text())
+        assert saved == {"offsetTable": {"17": 1, "30": 4}}, "what takes the lost places must survive the next kill"
 
 
 @in_loop

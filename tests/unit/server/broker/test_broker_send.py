@@ -227,8 +227,8 @@ async def test_the_flag_decides_not_the_code(tmp_path: Path) -> None:
         ({"f": 8}, encode_batch([Message("t", b"1")]), 13),
         ({"properties": {"DELAY": "3"}}, encode_batch([Message("t", b"1")]), 13),
         ({"properties": {"TIMER_DELAY_SEC": "9"}}, encode_batch([Message("t", b"1")]), 13),
-        ({}, encode_batch([Message("t", b"1"), Message("t", b"2", {"DELAY": "3"})]), 13),
-        ({}, encode_batch([Message("t", b"1", {"TIMER_DELAY_MS": "99999"})]), 13),
+        ({}, encode_batch([Message("t", b"1"), Message("t", b"2", properties={"DELAY": "3"})]), 13),
+        ({}, encode_batch([Message("t", b"1", properties={"TIMER_DELAY_MS": "99999"})]), 13),
     ],
     ids=["empty", "garbage", "cut", "half message", "transaction", "delayed", "timer", "one delayed", "one timer"],
 )

@@ -1,18 +1,24 @@
-"""`mqctl dlq`: messages that consumers gave up on."""
+"""`mqctl dlq list`, `show` and `export`: which groups have dead letters, and what is in them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from mqctl.commands.changing import DryRunOption, YesOption, confirm
-from mqctl.commands.common import AdminCommand, Session, noun, session_of
-from mqctl.commands.completing import complete_topics
+from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.consumer.shared import GroupArgument
+from mqctl.commands.dlq.shared import (
+    IdsOption,
+    MaxOption,
+    MaxTriesOption,
+    MinTriesOption,
+    OriginOption,
+    TagsOption,
+    app,
+    letters_of,
+)
 from mqctl.commands.msg.shared import (
     MESSAGE,
     FormatOption,
@@ -25,40 +31,13 @@ from mqctl.commands.msg.shared import (
     writer,
 )
 from mqctl.commands.telling import report_missing
-from mqctl.exit import ExitCode
-from mqctl.output import Column, Format, Row
+from mqctl.output import Column, Format, Row, cell_text
 from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.deadletters import Sent
     from mqctl.client.selecting import Selection
     from mqctl.remoting.message import ReceivedMessage
-
-app = noun("List dead letters, show them, send them again, export them.")
-
-OriginOption = Annotated[
-    str | None,
-    typer.Option(
-        "-t",
-        "--topic",
-        metavar="TOPIC",
-        autocompletion=complete_topics,
-        help="Only those that were sent to this topic.",
-    ),
-]
-TagsOption = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only this tag; may be given several times.")
-]
-IdsOption = Annotated[
-    list[str] | None, typer.Option("--id", metavar="ID", help="Only this message; may be given several times.")
-]
-MinTriesOption = Annotated[int, typer.Option("--min-tries", min=0, metavar="N", help="Delivered so often at least.")]
-MaxTriesOption = Annotated[
-    int | None, typer.Option("--max-tries", min=0, metavar="N", help="Delivered so often at most.")
-]
-MaxOption = Annotated[int | None, typer.Option("--max", min=1, metavar="N", help="So many at most.")]
-
 
 # -- list -----------------------------------------------------------------------------------------------
 
@@ -137,25 +116,11 @@ def show(
     write = session.stream(LETTER, _letter_line) if template is None else writer(session, template)
 
     async def work(admin: Admin) -> None:
-        async for letter in _letters(admin, group, selection, max_count):
+        async for letter in letters_of(admin, group, selection, max_count):
             resent = await _resent(admin, letter) if look_up and template is None else None
             write(_letter_row(letter, resent))
 
     session.ask(work)
-
-
-async def _letters(
-    admin: Admin, group: str, selection: Selection, max_count: int | None
-) -> AsyncIterator[ReceivedMessage]:
-    from mqctl.client.deadletters import find_dead_letter_topic
-    from mqctl.commands.msg.reading import selected
-
-    count = 0
-    async for letter in selected(admin, await find_dead_letter_topic(admin, group), "*", selection):
-        yield letter
-        count += 1
-        if count == max_count:
-            return
 
 
 async def _resent(admin: Admin, letter: ReceivedMessage) -> bool | None:
@@ -187,107 +152,8 @@ def _letter_row(letter: ReceivedMessage, resent: bool | None) -> dict[str, Any]:
 
 def _letter_line(row: Row) -> str:
     body = row["body"] if row["body"] is not None else f"base64:{row['bodyBase64']}"
-    labels = "".join(
-        f" {name}={row[name] if name == 'tags' else ' '.join(row[name])}" for name in ("tags", "keys") if row[name]
-    )
+    labels = "".join(f" {name}={cell_text(row[name])}" for name in ("tags", "keys") if row[name])
     return f"{time_text(row['storeTimestamp'])} {row['msgId']} {row['originTopic']}{labels} ({row['why']}) {body}"
-
-
-# -- resend ---------------------------------------------------------------------------------------------
-
-OUTCOMES: Final = [Column(name) for name in ("letterId", "msgId", "topic", "outcome", "newMsgId", "why")]
-
-
-@app.command(cls=AdminCommand)
-def resend(
-    ctx: typer.Context,
-    group: GroupArgument,
-    topic: OriginOption = None,
-    tags: TagsOption = None,
-    ids: IdsOption = None,
-    min_tries: MinTriesOption = 0,
-    max_tries: MaxTriesOption = None,
-    sql: SqlOption = None,
-    match: MatchOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    max_count: MaxOption = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", help="There, instead of to where each came from.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option("--rate", min=0.01, metavar="N", help="At most so many a second.")
-    ] = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-) -> None:
-    """Send dead letters again, each to the topic it came from, and say what became of each.
-
-    A letter is sent once: one that was sent before, by whomever, is passed over. So a run that was interrupted, or
-    that ended with failures, is simply started again. All groups that read the topic get the copies; consumers
-    find the id of the first message in the property ORIGIN_MESSAGE_ID. Exit status 5 when some failed.
-
-    \b
-    Examples:
-      mqctl dlq resend order-service --dry-run
-      mqctl dlq resend order-service --since 1d --tag paid --rate 50 --yes
-      mqctl dlq resend order-service --sql "region = 'eu'" --to orders-again
-    """
-    session = session_of(ctx)
-    selection = selection_of(
-        session, sql=sql, match=match, since=since, until=until,
-        topic=topic, tags=tags or (), ids=ids or (), min_tries=min_tries, max_tries=max_tries,
-    )  # fmt: skip
-    if not dry_run:
-        where = f"to {to}" if to is not None else "to the topics they came from"
-        number = session.ask(lambda admin: _count(admin, group, selection, max_count))
-        confirm(session, f"Send {number} dead letters of {group} {where}, as far as that was not done before?", yes)
-    write = session.stream(OUTCOMES, _outcome_line)
-    counts: Counter[str] = Counter()
-
-    async def work(admin: Admin) -> None:
-        from mqctl.client.copying import Copier
-        from mqctl.client.deadletters import send_again
-
-        async with Copier(session.name_servers, timeout=session.timeout) as copier:
-            letters = _letters(admin, group, selection, max_count)
-            async for sent in send_again(admin, copier, letters, topic=to, rate=rate, dry_run=dry_run):
-                write(_outcome_row(sent))
-                counts[sent.outcome] += 1
-
-    try:
-        session.ask(work)
-    except KeyboardInterrupt:
-        _tell(session, counts)
-        session.env.say("stopped; start it again to go on")
-        raise typer.Exit(ExitCode.PARTIAL) from None
-    _tell(session, counts)
-    bad = counts["failed"] + counts["unknown"]
-    if bad:
-        raise typer.Exit(ExitCode.REFUSED if bad == counts.total() else ExitCode.PARTIAL)
-
-
-async def _count(admin: Admin, group: str, selection: Selection, max_count: int | None) -> int:
-    return len([letter async for letter in _letters(admin, group, selection, max_count)])
-
-
-def _tell(session: Session, counts: Counter[str]) -> None:
-    session.env.say(", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())) or "no dead letters")
-
-
-def _outcome_row(sent: Sent) -> dict[str, Any]:
-    return {
-        "letterId": sent.letter.offset_msg_id,
-        "msgId": sent.letter.msg_id,
-        "topic": sent.topic,
-        "outcome": sent.outcome,
-        "newMsgId": sent.msg_id,
-        "why": sent.why,
-    }
-
-
-def _outcome_line(row: Row) -> str:
-    return f"{row['msgId']}  {row['topic']}  {row['outcome']}" + (f": {row['why']}" if row["why"] else "")
 
 
 # -- export ---------------------------------------------------------------------------------------------
@@ -332,7 +198,7 @@ async def _export(admin: Admin, group: str, selection: Selection, file: Path) ->
     await find_dead_letter_topic(admin, group)
     with file.open("xb") as target:
         stream = Writer(target)
-        async for letter in _letters(admin, group, selection, None):
+        async for letter in letters_of(admin, group, selection, None):
             stream.write(
                 Exported(
                     topic=letter.topic,
