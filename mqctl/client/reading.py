@@ -11,7 +11,7 @@ from mqctl.client.subscriptions import SQL92, is_wanted
 from mqctl.errors import ConnectionFailed, MqError, RequestTimeout, ResponseError
 from mqctl.remoting.bodies import CheckClientBody, MessageQueue, SubscriptionData, encode
 from mqctl.remoting.codes import RequestCode, ResponseCode
-from mqctl.remoting.command import Command, header_fields
+from mqctl.remoting.command import Command, HeaderError, header_fields
 from mqctl.remoting.headers import (
     PullMessageHeader,
     QueryConsumerOffsetHeader,
@@ -98,7 +98,7 @@ class Reader:
             raise
         if answer.code not in _WITH_NEXT_OFFSET:
             raise ResponseError(answer.code, answer.remark, address)
-        fields = answer.fields()
+        fields = _fields(answer)
         self._suggested[queue] = _number(fields, "suggestWhichBrokerId", MASTER_ID)
         messages = _decode(answer.body) if answer.code == ResponseCode.SUCCESS else []
         for message in messages:
@@ -160,7 +160,14 @@ class Reader:
 
     async def _offset(self, queue: MessageQueue, command: Command) -> int:
         answer = await self._engine.call(self.address(queue), command)
-        return _number(answer.fields(), "offset", 0)
+        return _number(_fields(answer), "offset", 0)
+
+
+def _fields(answer: Command) -> dict[str, str]:
+    try:
+        return answer.fields()
+    except HeaderError as error:
+        raise MqError(f"the broker's answer cannot be read: {error}") from None
 
 
 def _number(fields: dict[str, str], name: str, absent: int) -> int:

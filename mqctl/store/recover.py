@@ -40,8 +40,7 @@ class _Plan:
 
 
 def recover(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, has_index: bool) -> None:
-    was_empty = not store.log.segments.starts
-    if was_empty:
+    if not store.log.segments.starts:
         store.drop_queues()  # they point to nothing; a message that comes now gets the first offset
     promised = _promised(store, checkpoint)
     plan = _clean_plan(store, has_index) if was_clean else None
@@ -61,7 +60,7 @@ def recover(store: MessageStore, checkpoint: Checkpoint, *, was_clean: bool, has
         log.info("store %s: %d entries rebuilt from %d on, the log ends at %d", store.config.root, rebuilding.added,
                  plan.start, walk.end)  # fmt: skip
     store.flush_queues()
-    store.was_rebuilt = was_empty or plan.replace or rebuilding.added > 0
+    store.was_rebuilt = plan.replace or rebuilding.added > 0
     last = rebuilding.last
     if last is not None:
         store.published = Mark(walk.end, last.store_timestamp, last.phys_offset)

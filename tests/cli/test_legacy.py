@@ -60,6 +60,8 @@ def test_what_mqadmin_does_not_take_either(offline: Cli, words: str) -> None:
 
 # Where a verb of ours is a value of mqadmin's.
 VERB_IS_A_VALUE = {"updateorderconf"}
+# Options that commands of ours insist on.
+NEEDED = ("--topic", "--to", "--clients", "--file", "--key", "--queue")
 
 
 @pytest.mark.parametrize("name", sorted(ROWS.keys() - VERB_IS_A_VALUE))
@@ -72,7 +74,8 @@ def test_every_row_ends_in_a_command_line_of_ours(name: str) -> None:
         needed = [
             word
             for other, goes_to in old.flags.items()
-            if (goes_to.isupper() or goes_to in ("--topic", "--to", "--clients", "--file", "--key", "--queue")) and other != flag
+            if (goes_to.isupper() or goes_to in ("--topic", "--to", "--clients", "--file", "--key", "--queue"))
+            and other != flag
             for word in (f"-{other.partition(' ')[0]}", "1")
         ]
         args = translate([name, f"-{letter}", *value, *needed], NOUNS)

@@ -20,7 +20,9 @@ class Broker(Protocol):
 
 
 def start_producer(client: ClientDriver, broker: Broker, group: str, **options: object) -> None:
-    client.call("producer_start", **{"name": "p", "group": group, "namesrv": broker.namesrv, **options})
+    # Three seconds, the clients' default, are not enough for a JVM that shares two cores with five others.
+    fields = {"name": "p", "group": group, "namesrv": broker.namesrv, "sendTimeoutMs": 15_000, **options}
+    client.call("producer_start", **fields)
 
 
 def start_consumer(client: ClientDriver, broker: Broker, topic: str, group: str, **options: object) -> None:

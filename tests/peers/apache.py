@@ -124,6 +124,7 @@ class ApacheBroker(ApacheServer):
             "storePathRootDir": self.store_dir,
             "storePathCommitLog": self.store_dir / "commitlog",
             "mappedFileSizeCommitLog": SMALL_COMMIT_LOG,
+            "waitTimeMillsInSendQueue": 10_000,  # 200 ms pass quickly on a busy machine, and it refuses sends then
             **self.conf,
         }
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 120.0
 # A Java broker flushes and says goodbye to its name servers on SIGTERM; on a busy machine that takes seconds.
 STOP_TIMEOUT_S: Final = 30.0
 # How long each readiness question waits for the next one, unless the process dies first.

@@ -36,11 +36,13 @@ def picture(
 
 
 def _shares(rows: Mapping[Panel, Sequence[Row]], room: int) -> dict[Panel, int]:
-    """How many lines each table gets: brokers what they need up to a third, the others half of the rest each."""
+    """How many lines each table gets: brokers what they need up to a third, the others half of the rest each, or more
+    where one of them does not need it."""
     free = max(0, room - len(Panel) * _HEAD_LINES)
     brokers = min(len(rows[Panel.BROKERS]), max(1, free // 3))
-    topics = min(len(rows[Panel.TOPICS]), max(0, (free - brokers) // 2))
-    return {Panel.BROKERS: brokers, Panel.TOPICS: topics, Panel.LAGS: max(0, free - brokers - topics)}
+    rest = max(0, free - brokers)
+    topics = min(len(rows[Panel.TOPICS]), max(rest // 2, rest - len(rows[Panel.LAGS])))
+    return {Panel.BROKERS: brokers, Panel.TOPICS: topics, Panel.LAGS: rest - topics}
 
 
 def _table(

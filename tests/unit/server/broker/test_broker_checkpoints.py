@@ -112,14 +112,3 @@ async def test_offsets_past_the_end_of_their_queue(tmp_path: Path, caplog: pytes
         "group ahead: offset 7 of t-0 is past the queue's end, corrected to 3",
         "group ahead: offset 1 of other-0 is past the queue's end, corrected to 0",
     ]
-
-
-@in_loop
-async def test_offsets_in_a_log_that_was_deleted(tmp_path: Path) -> None:
-    async with serving(tmp_path) as (_, client):
-        await client.sent()
-        await client.ok(15, {"consumerGroup": "g", "topic": "t", "queueId": 0, "commitOffset": 1})
-    for folder in ("commitlog", "consumequeue", "index"):
-        shutil.rmtree(tmp_path / folder)
-    async with running(tmp_path) as house:
-        assert house.broker.offsets.get("g", "t", 0) == 0
