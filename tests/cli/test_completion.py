@@ -28,7 +28,7 @@ def test_the_files_are_current(offline: Cli, shell: str) -> None:
 
 
 def test_commands_and_options() -> None:
-    assert complete("mqctl to") == ["topic"]
+    assert complete("mqctl topi") == ["topic"]
     assert {"update", "list", "route", "stats", "resize", "delete"} <= set(complete("mqctl topic "))
     assert "--no-system" in complete("mqctl topic list --")
     assert complete("mqctl topic list -o j") == ["json"]
@@ -36,8 +36,8 @@ def test_commands_and_options() -> None:
 
 
 def test_help_goes_along_where_the_shell_shows_it() -> None:
-    assert complete("mqctl to", "zsh") == ["topic:Create, change and describe topics."]
-    assert complete("mqctl to", "fish") == ["topic\tCreate, change and describe topics."]
+    assert complete("mqctl topi", "zsh") == ["topic:Create, change and describe topics."]
+    assert complete("mqctl topi", "fish") == ["topic\tCreate, change and describe topics."]
 
 
 def test_files_are_left_to_the_shell() -> None:
