@@ -31,7 +31,7 @@ def test_perm_of_a_topic_that_exists(cli: Cli, topic: str) -> None:
     assert (row["before"]["perm"], row["after"]["perm"], row["after"]["writeQueueNums"]) == ("rw", "r", 2)
     ended = cli("topic", "perm", topic[:-1], "r")
     assert ended.status == ExitCode.NOT_FOUND
-    assert f"did you mean {topic}?" in ended.err
+    assert f"did you mean {topic}" in ended.err
 
 
 def test_an_update_is_journalled_and_undone(cli: Cli, topic: str) -> None:

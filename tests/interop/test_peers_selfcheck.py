@@ -40,6 +40,7 @@ def test_twenty_there_and_back(client: ClientDriver, apache_broker: ApacheBroker
     assert report["errors"] == []
     assert report["statuses"] == {"SEND_OK": 20}
 
+    wait_for_topic(apache_broker, topic)
     start_consumer(client, apache_broker, topic, unique("cg"))
     got = {each.body: each for each in client.wait_messages("c", 20)}
 

@@ -15,6 +15,9 @@ pytestmark = pytest.mark.interop
 
 Unique = Callable[[str], str]
 
+# Without this a Java consumer stops while listeners still run, and their messages come again.
+PATIENT = {"awaitTerminationMillisWhenShutdown": 5000}
+
 
 def send(client: ClientDriver, topic: str, start: int, count: int) -> None:
     template = {"topic": topic, "body": b"m-"}
@@ -31,7 +34,7 @@ def test_a_consumer_goes_on_where_it_stopped(client: ClientDriver, our_broker: O
     make_topic(our_broker, topic, 4)
     start_producer(client, our_broker, unique("pg"))
     send(client, topic, 0, 40)
-    start_consumer(client, our_broker, topic, group, name="before")
+    start_consumer(client, our_broker, topic, group, name="before", java=PATIENT)
     client.wait_messages("before", 40)
     client.call("consumer_stop", name="before")
     send(client, topic, 40, 40)
@@ -46,9 +49,7 @@ def test_a_broker_restart_loses_nothing(java55: ClientDriver, own_broker: OurBro
     make_topic(own_broker, topic, 4)
     start_producer(java55, own_broker, unique("pg"))
     send(java55, topic, 0, 200)
-    # Without this a Java consumer stops while listeners still run, and their messages come again.
-    patient = {"awaitTerminationMillisWhenShutdown": 5000}
-    start_consumer(java55, own_broker, topic, group, name="before", java=patient)
+    start_consumer(java55, own_broker, topic, group, name="before", java=PATIENT)
     java55.wait_messages("before", 200)
     java55.call("consumer_stop", name="before")
     queues = range(4)
