@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.interop.acting import start_consumer, start_producer, wait_for_topic
 from tests.peers.apache import ApacheBroker, ApacheNamesrv, mqadmin
 from tests.peers.cache import require
 from tests.peers.driver import ClientDriver, DriverDied, DriverError, Unsupported
@@ -15,15 +16,6 @@ from tests.peers.driver import ClientDriver, DriverDied, DriverError, Unsupporte
 pytestmark = pytest.mark.interop
 
 Unique = Callable[[str], str]
-
-
-def start_producer(client: ClientDriver, broker: ApacheBroker, group: str, **options: Any) -> None:
-    client.call("producer_start", name="p", group=group, namesrv=broker.namesrv, **options)
-
-
-def start_consumer(client: ClientDriver, broker: ApacheBroker, topic: str, group: str, **options: Any) -> None:
-    options.setdefault("from", "first")
-    client.call("consumer_start", name="c", group=group, topic=topic, namesrv=broker.namesrv, **options)
 
 
 def make_topic(client: ClientDriver, broker: ApacheBroker, topic: str, queues: int = 4) -> None:
