@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.interop.acting import make_topic, start_consumer, start_producer, wait_for_topic
 from tests.peers.apache import ApacheBroker
 from tests.peers.cache import require
 from tests.peers.driver import ClientDriver, Message
@@ -261,3 +261,26 @@ def test_apaches_to_ours(exchange: Exchange, version: str, end: str) -> None:
     exchange.change(apaches, end)
     go_on(exchange, exchange.ours(), exactly=end == "stop")
     assert_undamaged(exchange)
+
+
+@pytest.mark.parametrize("first", ["ours", "apache"])
+def test_what_a_consumer_turned_down_comes_again_from_the_other(exchange: Exchange, unique: Unique, first: str) -> None:
+    """The messages lie in the schedule topic on their way to the group's retry topic when the broker changes."""
+    begin, go_on = (exchange.ours, lambda: exchange.apache("4.9.7"))[:: 1 if first == "ours" else -1]
+    client, topic, group = exchange.client, exchange.topics["plain"], unique("retrying")
+    bodies = {b"back-%d" % number for number in range(5)}
+    old = begin()
+    exchange.make_topics(old)
+    patient = {"awaitTerminationMillisWhenShutdown": 5000}
+    start_consumer(client, old, topic, group, name="refusing", failFirst=-1, retryDelayLevel=3, java=patient)
+    client.call("send_many", name="p", count=5, concurrency=1, template={"topic": topic, "body": b"back-"})
+    client.wait_messages("refusing", 5)
+    client.call("consumer_stop", name="refusing")
+    exchange.change(old, "stop")
+    new = go_on()
+    wait_for_topic(new, f"%RETRY%{group}")
+    start_consumer(client, new, topic, group, name="accepting")
+    got = client.wait_messages("accepting", predicate=lambda got: bodies <= {message.body for message in got})
+    assert Counter(message.body for message in got) == Counter(bodies)
+    assert {message.reconsume_times for message in got} == {1}
+    assert all(message.topic == topic and message.properties["RETRY_TOPIC"] == topic for message in got)
