@@ -164,6 +164,7 @@ class EmbeddedBroker:
             {
                 **SMALL_FILES,
                 "brokerName": "broker-a",
+                "brokerFastFailureEnable": "false",  # a slow machine is no reason to refuse a test's messages
                 **self._settings,
                 "brokerIP1": LOOPBACK,
                 "bindAddress": LOOPBACK,

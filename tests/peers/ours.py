@@ -85,6 +85,8 @@ class OurBroker(OurServer):
             "brokerIP1": "127.0.0.1",
             "namesrvAddr": self.namesrv,
             "storePathRootDir": self.store_dir,
+            "waitTimeMillsInSendQueue": 10_000,
+            "osPageCacheBusyTimeOutMills": 60_000,
             **super().properties(),
         }
 

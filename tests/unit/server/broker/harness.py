@@ -243,6 +243,9 @@ def broker_config(root: Path, **settings: Any) -> BrokerConfig:
             "store_path_root_dir": str(root),
             "mapped_file_size_commit_log": 64 * 1024 * 1024,
             "mapped_file_size_consume_queue": 20 * 1000,
+            # A slow machine is no reason to refuse a test's messages.
+            "broker_fast_failure_enable": False,
+            "os_page_cache_busy_time_out_mills": 60_000,
             **settings,
         }
     )

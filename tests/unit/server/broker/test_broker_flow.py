@@ -90,7 +90,7 @@ async def flood(house: House, count: int) -> list[int]:
 @in_loop
 async def test_a_flood(tmp_path: Path) -> None:
     """Those that were taken are stored, those that were refused are not, and the broker goes on."""
-    async with serving(tmp_path) as (house, client):
+    async with serving(tmp_path, broker_fast_failure_enable=True) as (house, client):
         watch(house, Time(step=0.5))
         codes = await flood(house, 2000)
         assert set(codes) == {0, SYSTEM_BUSY}
@@ -98,7 +98,11 @@ async def test_a_flood(tmp_path: Path) -> None:
         assert await client.sent() == codes.count(0)
 
 
-@pytest.mark.parametrize("settings", [{"broker_fast_failure_enable": False}, {"wait_time_mills_in_send_queue": 5000}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"broker_fast_failure_enable": True, "wait_time_mills_in_send_queue": 5000}],
+    ids=["off", "patient"],
+)
 @in_loop
 async def test_a_flood_that_may_wait(tmp_path: Path, settings: dict[str, Any]) -> None:
     async with serving(tmp_path, **settings) as (house, _):
