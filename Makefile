@@ -23,7 +23,8 @@ run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with t
 	$(BIN)/mqctl standalone --store $(DATA)
 
 test: lint  ## lint, check types, run the whole suite (interop tests need Java, Maven and Go)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	@# What fails beside another worker gets a second chance alone: five JVMs on two cores can starve a client.
+	$(BIN)/python -m pytest -n 2 --dist worksteal || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not interop'
