@@ -193,6 +193,7 @@ def test_killed_client_keeps_what_it_received(
     topic, client = unique("killed"), new_client(kind)
     start_producer(client, apache_broker, unique("pg"))
     client.call("send", name="p", topic=topic, body=b"once")
+    wait_for_topic(apache_broker, topic)
     start_consumer(client, apache_broker, topic, unique("cg"))
     client.wait_messages("c", 1)
     client.kill()

@@ -69,7 +69,8 @@ def fill(version: str, client: ClientDriver, namesrv: OurNamesrv, folder: Path) 
         make_topic(broker, topic, QUEUES)
         start_producer(client, broker, name)
         template = {"topic": topic, "body": bytes(500), "tags": ["A", "漢字"], "keys": "key-{i} many"}
-        sent = client.call("send_many", name="p", count=COUNT, concurrency=4, template=template)
+        # One after the other, so that each queue gets as many.
+        sent = client.call("send_many", name="p", count=COUNT, concurrency=1, template=template)
         assert sent["statuses"] == {"SEND_OK": COUNT}
         client.call("send", name="p", topic=topic, body=b"later", delayLevel=1)
         start_consumer(client, broker, topic, name)
@@ -129,7 +130,8 @@ def lose_queue_file(root: Path, topic: str) -> None:
 
 
 def damage_slot(root: Path, topic: str) -> None:
-    overwrite(second_file(root / "index"), HEADER.size, b"\0" * 40)
+    """Slot 0 may be empty, so naming no entry there could be right; the first entry is nobody's newest."""
+    overwrite(second_file(root / "index"), HEADER.size, b"\0\0\0\1" + b"\0" * 36)
 
 
 def damage_link(root: Path, topic: str) -> None:
@@ -155,7 +157,7 @@ DAMAGES: Final[dict[str, Callable[[Path, str], None]]] = {
     "the queue offset cannot be right": damage_queue_offset,
     "points to log offset 1,": damage_queue,
     "50 entries are missing": lose_queue_file,
-    "slot 0 names entry 0": damage_slot,
+    "slot 0 names entry 1": damage_slot,
     "entry 100: links to entry 100": damage_link,
     "keys are not filed": lose_index_file,
     "nothing is there between": lose_log_file,
