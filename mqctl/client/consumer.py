@@ -299,7 +299,8 @@ class GroupConsumer:
             held.next_offset,
             subscription,
             count=self._pull_batch,
-            commit=None if self._broadcast else self._position(held),
+            # Nothing to save yet is not 0: Apache's broker may read this pull after a commit that was sent later.
+            commit=None if self._broadcast else self._position(held) or None,
         )
         if pulled.moved:
             log.warning("%s: %s goes on at %d, not %d", self.group, held.queue, pulled.next_offset, held.next_offset)
