@@ -242,10 +242,12 @@ def latency(run: Run) -> Samples:
     topic = run.topic()
     request = {"rate": LATENCY_RATE, "body": SMALL_BODY, "group": "bench-latency", **topic}
     seconds = run.sizes.latency_s
-    figures = run.with_cpu(lambda: run.driver.ask("latency", seconds=seconds, **request))
+    with usage.Sleeper() as sleeper:
+        figures = run.with_cpu(lambda: run.driver.ask("latency", seconds=seconds, **request))
     if missing := LATENCY_RATE * seconds - figures["messages"]:
         run.notes.append(f"latency: {missing} messages did not arrive; {figures.get('first_error')}")
-    return {f"latency.{key}": figures[key] for key in ("p50_us", "p99_us", "max_us", "cpu_us")}
+    samples = {f"latency.{key}": figures[key] for key in ("p50_us", "p99_us", "max_us", "cpu_us")}
+    return samples | {"latency.machine_us": sleeper.p99_us()}
 
 
 def topics(run: Run) -> Samples:

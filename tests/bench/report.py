@@ -88,6 +88,7 @@ def metrics(sizes: Sizes) -> list[Metric]:
         Metric("drain.first_message_s", "  consumer start to first message, s", 2),
         Metric("latency.p50_us", "end to end p50, us"),
         Metric("latency.p99_us", "  p99, us", 0, NO_LATER),
+        Metric("latency.machine_us", "  p99 of a mere sleeper meanwhile, us"),
         Metric("latency.max_us", "  max, us"),
         Metric("latency.cpu_us", "  broker CPU, us/msg", 1),
         Metric("topics.one_rate", "sync send to one topic, msg/s"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import psutil
 
@@ -31,6 +32,43 @@ def memory(pid: int) -> Memory:
     infos = [process.memory_info() for process in _family(pid)]
     rss = sum(info.rss for info in infos)
     return Memory(rss, rss - sum(info.shared for info in infos))
+
+
+NAP_S: Final = 0.001
+
+
+class Sleeper:
+    """How late a thread that only sleeps is woken while the block runs: below that no broker can be on time."""
+
+    def __init__(self) -> None:
+        self._late: list[float] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        before = time.perf_counter()
+        while not self._over.wait(NAP_S):
+            now = time.perf_counter()
+            self._late.append(now - before - NAP_S)
+            before = now
+
+    def __enter__(self) -> Sleeper:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def p99_us(self) -> float:
+        """Of all moments, not of all naps: a stall of 100 ms counts like the hundred naps it swallowed."""
+        total = sum(late + NAP_S for late in self._late)
+        passed = 0.0
+        for late in sorted(self._late, reverse=True):
+            passed += late + NAP_S
+            if passed >= total / 100:
+                return late * 1e6
+        return 0.0
 
 
 class ForeignClock:
