@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +51,7 @@ PAUSE_SECONDS: Final = 1.0
 PULL_BATCH: Final = 32
 
 
-class GroupConsumer:
+class GroupConsumer(ABC):
     """Loop only. `start`, use, `close`; or `async with`. Subclasses say what happens to messages."""
 
     consume_type: ClassVar[str]
@@ -318,9 +319,9 @@ class GroupConsumer:
 
     # -- for subclasses ---------------------------------------------------------------------------------
 
+    @abstractmethod
     def _arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Messages were put into `held`."""
-        raise NotImplementedError
 
     def _position(self, held: HeldQueue) -> int | None:
         """Where the group would go on without us; None while that is not for us to say."""
@@ -330,11 +331,11 @@ class GroupConsumer:
         """Whether a queue that was given to us can be ours already."""
         return True
 
-    async def _settle(self, held: HeldQueue) -> None:
+    async def _settle(self, held: HeldQueue) -> None:  # noqa: B027 - not every consumer has something to do here
         """Returns when the position of a dropped queue is final."""
 
-    async def _released(self, held: HeldQueue) -> None:
+    async def _released(self, held: HeldQueue) -> None:  # noqa: B027 - not every consumer has something to do here
         """The position of a dropped queue is saved."""
 
-    async def _finish_work(self) -> None:
+    async def _finish_work(self) -> None:  # noqa: B027 - not every consumer has something to do here
         """Nothing more arrives: what is begun may be finished."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -37,9 +38,9 @@ class ApacheServer(ServerProcess):
         self.conf_file = self.workdir / "server.conf"
         classpath(f"server-{version}")  # an unavailable peer shows here, not in the middle of a start
 
+    @abstractmethod
     def properties(self) -> Mapping[str, object]:
         """Return the content of the configuration file."""
-        raise NotImplementedError
 
     def prepare(self) -> None:
         write_home(self.workdir, self.version, "INFO")

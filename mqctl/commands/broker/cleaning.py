@@ -21,14 +21,26 @@ if TYPE_CHECKING:
 CLEANED: Final = [Column("brokerAddr", "BROKER"), Column("done")]
 
 
-@app.command("clean-expired-cq", cls=AdminCommand)
-def clean_expired_cq(
-    ctx: typer.Context,
-    broker: BrokerOption = None,
-    cluster: ClusterOption = None,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-) -> None:
+def _command(name: str, what: str, words: str, help_text: str) -> None:
+    """Adds `mqctl broker NAME`, which sends the request code `what` to the chosen brokers."""
+
+    @app.command(name, cls=AdminCommand, help=help_text)
+    def clean(
+        ctx: typer.Context,
+        broker: BrokerOption = None,
+        cluster: ClusterOption = None,
+        yes: YesOption = False,
+        dry_run: DryRunOption = False,
+    ) -> None:
+        from mqctl.remoting.codes import RequestCode
+
+        _clean(ctx, RequestCode[what], words, cluster, broker, yes, dry_run)
+
+
+_command(
+    "clean-expired-cq",
+    "CLEAN_EXPIRED_CONSUMEQUEUE",
+    "Delete expired consume queue files",
     """Delete files of consume queues whose messages are gone from the commit log.
 
     On all brokers unless -b or -c chooses.
@@ -36,22 +48,12 @@ def clean_expired_cq(
     \b
     Example:
       mqctl broker clean-expired-cq -b broker-a --yes
-    """
-    from mqctl.remoting.codes import RequestCode
-
-    _clean(
-        ctx, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, "Delete expired consume queue files", cluster, broker, yes, dry_run
-    )
-
-
-@app.command("clean-unused-topics", cls=AdminCommand)
-def clean_unused_topics(
-    ctx: typer.Context,
-    broker: BrokerOption = None,
-    cluster: ClusterOption = None,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-) -> None:
+    """,
+)
+_command(
+    "clean-unused-topics",
+    "CLEAN_UNUSED_TOPIC",
+    "Delete queues of topics that are gone",
     """Delete the consume queues of topics that are not configured any more.
 
     On all brokers unless -b or -c chooses.
@@ -59,20 +61,12 @@ def clean_unused_topics(
     \b
     Example:
       mqctl broker clean-unused-topics --yes
-    """
-    from mqctl.remoting.codes import RequestCode
-
-    _clean(ctx, RequestCode.CLEAN_UNUSED_TOPIC, "Delete queues of topics that are gone", cluster, broker, yes, dry_run)
-
-
-@app.command("delete-expired-commitlog", cls=AdminCommand)
-def delete_expired_commitlog(
-    ctx: typer.Context,
-    broker: BrokerOption = None,
-    cluster: ClusterOption = None,
-    yes: YesOption = False,
-    dry_run: DryRunOption = False,
-) -> None:
+    """,
+)
+_command(
+    "delete-expired-commitlog",
+    "DELETE_EXPIRED_COMMITLOG",
+    "Delete expired commit log files",
     """Delete commit log files older than fileReservedTime now, instead of at the hour of deleteWhen.
 
     On all brokers unless -b or -c chooses. The messages in them are gone.
@@ -80,10 +74,8 @@ def delete_expired_commitlog(
     \b
     Example:
       mqctl broker delete-expired-commitlog -b broker-a --yes
-    """
-    from mqctl.remoting.codes import RequestCode
-
-    _clean(ctx, RequestCode.DELETE_EXPIRED_COMMITLOG, "Delete expired commit log files", cluster, broker, yes, dry_run)
+    """,
+)
 
 
 def _clean(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import LocalCommand, Session, session_of
 from mqctl.commands.store.checking import FINDINGS
 from mqctl.commands.store.shared import CommitlogOption, DirArgument, Progress, app, open_store
@@ -17,9 +18,6 @@ from mqctl.output import Column, Row
 if TYPE_CHECKING:
     from mqctl.store.offline.folder import StoreFolder
     from mqctl.store.offline.repair import Action
-
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
 
 ACTIONS: Final = [Column("action"), Column("file"), Column("lost")]
 
@@ -33,19 +31,6 @@ def _open_with_log(directory: Path, commitlog: Path | None) -> StoreFolder:
             hint="if storePathCommitLog lies elsewhere, name it with --commitlog",
         )
     return store
-
-
-def _confirm(session: Session, question: str, yes: bool) -> None:
-    """Ends the program unless a person agrees."""
-    if yes:
-        return
-    if not session.env.stdin.isatty():
-        raise typer.BadParameter("nobody is there to be asked: give it, or --dry-run", param_hint="--yes")
-    session.env.stderr.write(f"{question} [y/N] ")
-    session.env.stderr.flush()
-    if session.env.stdin.readline().strip().lower() not in ("y", "yes"):
-        session.env.say("nothing was changed")
-        raise typer.Exit(ExitCode.REFUSED)
 
 
 # -- repair ---------------------------------------------------------------------------------------------
@@ -86,7 +71,7 @@ def repair(
         if dry_run or not actions:
             session.print_rows(ACTIONS, [_action_row(action) for action in actions])
         if actions and not dry_run:
-            _confirm(session, f"Repair {directory}: {len(actions)} things to do. Go on?", yes)
+            confirm(session, f"Repair {directory}: {len(actions)} things to do. Go on?", yes)
             done: list[Row] = []
             report = run(report, fastjson.loads, lambda action: done.append(_action_row(action)), progress)
             progress.clear()
@@ -143,7 +128,7 @@ def rebuild(
     store = _open_with_log(directory, commitlog)
     both = queues == index
     with locked(store.root):
-        _confirm(session, f"Rebuild {directory} from its log. Go on?", yes)
+        confirm(session, f"Rebuild {directory} from its log. Go on?", yes)
         exists = known_topics(store, fastjson.loads)
         with changing(store):
             built = run(
