@@ -47,6 +47,7 @@ fuzz: $(VENV)/installed-dev  ## throw damaged frames at a live broker; MQCTL_FUZ
 bench: $(VENV)/installed-dev  ## compare with Apache's broker under the same load, print ratios
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.clients
+	$(BIN)/python -m tests.bench.commands
 
 completions: $(VENV)/installed  ## generate the shell completion files
 	$(BIN)/mqctl completion bash > completions/mqctl.bash
