@@ -55,7 +55,7 @@ def java() -> Side:
         name="java",
         describe=f"Apache RocketMQ {APACHE_VERSION}, heap {JAVA_HEAP} {' '.join(JAVA_OPTIONS)}; "
         "Apache's own script takes 8 GB and pre-touches them",
-        namesrv=lambda workdir: ApacheNamesrv(APACHE_VERSION, workdir),
+        namesrv=lambda workdir: ApacheNamesrv(APACHE_VERSION, workdir, jvm_args=()),
         broker=lambda workdir, namesrv: ApacheBroker(
             APACHE_VERSION, workdir, namesrv=namesrv, conf=SETTINGS, heap=JAVA_HEAP, jvm_args=JAVA_OPTIONS
         ),

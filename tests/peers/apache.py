@@ -71,7 +71,7 @@ class ApacheNamesrv(ApacheServer):
         workdir: Path,
         conf: Mapping[str, object] | None = None,
         heap: str = "128m",
-        jvm_args: Sequence[str] = (),
+        jvm_args: Sequence[str] = (QUICK_START,),
     ) -> None:
         super().__init__(version, workdir, free_port(), heap, jvm_args)
         self.conf = dict(conf or {})
@@ -100,7 +100,7 @@ class ApacheBroker(ApacheServer):
         cluster: str = "DefaultCluster",
         conf: Mapping[str, object] | None = None,
         heap: str = "256m",
-        jvm_args: Sequence[str] = (),
+        jvm_args: Sequence[str] = (QUICK_START,),
     ) -> None:
         # listenPort - 2 is the "VIP" port, listenPort + 1 the replication port; neither can be moved.
         super().__init__(version, workdir, free_port(-2, 1), heap, jvm_args)

@@ -29,8 +29,7 @@ LOGBACK: Final = """<configuration>
 </configuration>
 """
 
-# The optimising compiler never earns back its start in a program that lives for seconds. Not for servers:
-# their speed is compared with ours.
+# The optimising compiler never earns back its start in a program that lives for seconds. Benchmarks do without.
 QUICK_START: Final = "-XX:TieredStopAtLevel=1"
 
 
