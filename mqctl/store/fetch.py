@@ -23,6 +23,10 @@ SCAN_ENTRIES: Final = 800
 # A filter by properties with more conditions than this looks at fewer messages in one go.
 CHEAP_CONDITIONS: Final = 16
 
+# A gap of this many bytes is sooner copied than avoided by a second read. Producers send to all queues in turn, so
+# the records of one queue rarely touch.
+NEAR_BYTES: Final = 8 * 1024
+
 # What a pull is after: tags, by their hashes; whatever a filter lets through; None for all.
 Wanted = Set[int] | PropertyFilter | None
 
@@ -61,14 +65,14 @@ class Limits(NamedTuple):
     size_bytes: int
 
 
-class _Run:
-    """Records that lie side by side in the log: one read brings them all."""
+class _Span:
+    """Records that lie near each other in one file of the log: one read brings them all, with what lies between."""
 
     __slots__ = ("end", "records", "start")
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
-        self.records = 0
+        self.records: list[tuple[int, int]] = []  # where each begins and ends in the span
 
 
 def fetch(
@@ -91,18 +95,16 @@ def fetch(
         following = queue.next_file_offset(queue_offset)
         return Fetched(FetchStatus.OFFSET_FOUND_NULL, following, queue.min_offset, queue.max_offset)
     if wanted is None or isinstance(wanted, Set):
-        runs, scanned = _select(entries, limits, wanted)
-        pieces, found = _read(store.log, runs)
-        was_removed = bool(runs) and not pieces
+        spans, scanned = _select(entries, limits, wanted, store.log.segments.file_size)
+        pieces = _read(store.log, spans)
+        was_removed = bool(spans) and not pieces
     else:
         pieces, scanned, was_removed = sift(store.log, entries, limits.messages, limits.size_bytes, wanted)
-        found = len(pieces)
     if pieces:
         status = FetchStatus.FOUND
     else:
         status = FetchStatus.MESSAGE_WAS_REMOVING if was_removed else FetchStatus.NO_MATCHED_MESSAGE
-    records = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-    return Fetched(status, queue_offset + scanned, queue.min_offset, queue.max_offset, found, records)
+    return Fetched(status, queue_offset + scanned, queue.min_offset, queue.max_offset, len(pieces), b"".join(pieces))
 
 
 def places(
@@ -118,14 +120,15 @@ def places(
     if queue is None or _offset_status(queue, queue_offset) is not None:
         return []
     entries = _entries(queue, queue_offset, limits, wanted)
-    if wanted is None or isinstance(wanted, Set):
-        spans = [(run.start, run.end - run.start) for run in _select(entries, limits, wanted)[0]]
-    else:
-        spans = [(stretch.start, sum(stretch.sizes)) for stretch in stretches(entries)]
     segments = store.log.segments
+    if wanted is None or isinstance(wanted, Set):
+        spans, _ = _select(entries, limits, wanted, segments.file_size)
+        parts = [(span.start, span.end - span.start) for span in spans]
+    else:
+        parts = [(stretch.start, sum(stretch.sizes)) for stretch in stretches(entries)]
     return [
         Place(segments.path(start), phys_offset - start, size)
-        for phys_offset, size in spans
+        for phys_offset, size in parts
         if segments.has(start := segments.start_of(phys_offset))
     ]
 
@@ -166,33 +169,39 @@ def _entries(queue: ConsumeQueue, queue_offset: int, limits: Limits, wanted: Wan
     return queue.read(queue_offset, count)
 
 
-def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None) -> tuple[list[_Run], int]:
-    """The runs of records to return and how many entries were looked at to find them."""
-    runs: list[_Run] = []
+def _select(entries: bytes, limits: Limits, tag_codes: Set[int] | None, file_size: int) -> tuple[list[_Span], int]:
+    """The records to return and how many entries were looked at to find them."""
+    spans: list[_Span] = []
     scanned = selected = size_bytes = 0
+    span = _Span(0)
+    span_start = span_end = file_end = 0
+    reach = -1
     for phys_offset, size, tags_code in ENTRY.iter_unpack(entries):
         if tag_codes is None or _as_int32(tags_code) in tag_codes:
             if selected and (selected >= limits.messages or size_bytes + size > limits.size_bytes):
                 break
-            if not runs or runs[-1].end != phys_offset:
-                runs.append(_Run(phys_offset))
-            runs[-1].end += size
-            runs[-1].records += 1
+            if not span_end <= phys_offset <= reach:
+                span = _Span(phys_offset)
+                spans.append(span)
+                span_start = phys_offset
+                file_end = phys_offset - phys_offset % file_size + file_size
+            span.end = span_end = phys_offset + size
+            span.records.append((phys_offset - span_start, span_end - span_start))
+            reach = min(span_end + NEAR_BYTES, file_end - 1)
             selected += 1
             size_bytes += size
         scanned += 1
-    return runs, scanned
+    return spans, scanned
 
 
-def _read(log: CommitLog, runs: list[_Run]) -> tuple[list[bytes], int]:
-    """What is still there of the runs, and how many records that is."""
-    pieces, found = [], 0
-    for run in runs:
-        piece = log.read(run.start, run.end - run.start)
-        if piece is not None:
-            pieces.append(piece)
-            found += run.records
-    return pieces, found
+def _read(log: CommitLog, spans: list[_Span]) -> list[bytes]:
+    """What is still there of the records."""
+    pieces: list[bytes] = []
+    for span in spans:
+        data = log.read(span.start, span.end - span.start)
+        if data is not None:
+            pieces += [data[begin:end] for begin, end in span.records]
+    return pieces
 
 
 def _as_int32(tags_code: int) -> int:

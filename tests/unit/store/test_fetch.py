@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mqctl.store import record
-from mqctl.store.fetch import SCAN_ENTRIES, Fetched, FetchStatus, Limits, fetch, search_by_time, stored_at
+from mqctl.store.fetch import NEAR_BYTES, SCAN_ENTRIES, Fetched, FetchStatus, Limits, fetch, search_by_time, stored_at
 from mqctl.store.javahash import java_hash
 from mqctl.store.store import MessageStore
 from tests.unit.store.stores import EVERYTHING, Clock, message, new_store, numbered, opened, parse_all, put_all
@@ -152,6 +154,44 @@ def test_messages_of_other_queues_between(store: MessageStore) -> None:
     store.commit()
     fetched = pull(store, 0)
     assert [each.body for each in parse_all(fetched.records)] == [b"0", b"2", b"4"]
+
+
+@settings(max_examples=60)
+@given(
+    sent=st.lists(
+        st.tuples(st.integers(0, 2), st.sampled_from([0, 10, NEAR_BYTES - 1000, NEAR_BYTES, NEAR_BYTES + 1000])),
+        min_size=1,
+        max_size=25,
+    ),
+    limits=st.builds(Limits, st.integers(1, 30), st.integers(1, 10 * NEAR_BYTES)),
+)
+def test_however_the_records_lie(
+    tmp_path_factory: pytest.TempPathFactory, sent: list[tuple[int, int]], limits: Limits
+) -> None:
+    with opened(tmp_path_factory.mktemp("lie") / "store", file_size=4 * NEAR_BYTES) as store:
+        put_all(store, [message(bytes(size), queue_id=queue_id) for queue_id, size in sent])
+        for queue in store.queues.values():
+            next_offset, got = 0, b""
+            while next_offset < queue.max_offset:
+                fetched = fetch(store, "t", queue.queue_id, next_offset, limits)
+                assert 0 < fetched.found == fetched.next_offset - next_offset <= limits.messages
+                got += fetched.records
+                next_offset = fetched.next_offset
+            wanted = [store.log.read_record(queue.entry(number)[0]) for number in range(queue.max_offset)]
+            assert got == b"".join(wanted)
+
+
+def test_a_place_named_twice(store: MessageStore) -> None:
+    """What takes the place of lost entries: the next message, once more."""
+    put_all(store, numbered(3))
+    queue = store.queue("t", 0)
+    entries = [queue.entry(number) for number in (0, 1, 1, 0, 2)]
+    again = store.queue("t", 7)
+    for entry in entries:
+        again.append(*entry)
+    again.flush()
+    fetched = fetch(store, "t", 7, 0, EVERYTHING)
+    assert offsets(fetched) == [0, 1, 1, 0, 2]
 
 
 # -- limits ---------------------------------------------------------------------------------------------
