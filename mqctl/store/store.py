@@ -237,15 +237,17 @@ class MessageStore:
         return self._append(queue, message, sys_flag, size, self.log.place(size))
 
     def put_batch(self, messages: Sequence[NewMessage]) -> list[Appended]:
-        """Like put, for messages that must lie side by side in one file."""
-        sized = []
-        for message in messages:
-            queue = self.queue(message.topic, message.queue_id)
-            sys_flag = message.sys_flag & ~HOST_BITS | self._host_bits[len(message.born_host)]
-            size = record.encoded_size(sys_flag, len(queue.topic_bytes), len(message.body), len(message.properties))
-            sized.append((queue, message, sys_flag, size))
-        self.log.place(sum(size for _, _, _, size in sized))
-        return [self._append(*item, self.log.next_offset) for item in sized]
+        """Like put, for messages of one sender to one queue, which must lie side by side in one file."""
+        first = messages[0]
+        queue = self.queue(first.topic, first.queue_id)
+        sys_flag = first.sys_flag & ~HOST_BITS | self._host_bits[len(first.born_host)]
+        frame = record.encoded_size(sys_flag, len(queue.topic_bytes), 0, 0)
+        sizes = [frame + len(message.body) + len(message.properties) for message in messages]
+        self.log.place(sum(sizes))
+        return [
+            self._append(queue, message, sys_flag, size, self.log.next_offset)
+            for message, size in zip(messages, sizes, strict=True)
+        ]
 
     def _append(self, queue: ConsumeQueue, message: NewMessage, sys_flag: int, size: int, phys_offset: int) -> Appended:
         store_timestamp = int(self._clock() * 1000)
