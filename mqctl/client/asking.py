@@ -29,7 +29,6 @@ from mqctl.store.properties import (
     MSG_TYPE,
     REPLY_TO_CLIENT,
     TTL,
-    parse_properties,
 )
 
 REPLY_TOPIC: Final = "REPLY_TOPIC"  # behind the name of the cluster
@@ -113,10 +112,10 @@ def answer_to(question: ReceivedMessage) -> tuple[str, dict[str, str]]:
 
 def _received(header: PushReplyHeader, body: bytes) -> ReceivedMessage:
     """What is only known of a stored record is 0."""
-    return ReceivedMessage(
+    message = ReceivedMessage(
         topic=header.topic,
         stored_body=body,
-        properties={**parse_properties(header.properties), ARRIVE_TIME: str(time.time_ns() // 1_000_000)},
+        stored_properties=header.properties,
         flag=header.flag,
         sys_flag=header.sys_flag,
         queue_id=header.queue_id,
@@ -131,6 +130,8 @@ def _received(header: PushReplyHeader, body: bytes) -> ReceivedMessage:
         reconsume_times=header.reconsume_times or 0,
         prepared_offset=0,
     )
+    message.properties[ARRIVE_TIME] = str(time.time_ns() // 1_000_000)
+    return message
 
 
 def _host(text: str) -> tuple[str, int]:

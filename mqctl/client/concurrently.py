@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Abandoned, Listener, RetryLater, workers
+from mqctl.client.listening import Abandoned, Listener, Portion, RetryLater, describe, workers
 from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
 from mqctl.remoting.message import ReceivedMessage
-from mqctl.store.properties import CONSUME_START_TIME
 
 log = logging.getLogger(__name__)
 
@@ -35,19 +34,20 @@ class Concurrently:
         concurrency: int,
         send_back: SendBack | None,
         meter: Meter,
+        batch: int | None = None,
     ) -> None:
-        """Without `send_back` a message that fails is dropped, as in broadcasting."""
+        """Without `send_back` a message that fails is dropped, as in broadcasting. With `batch` the listener takes
+        lists of up to so many."""
         self._engine = engine
         self._group = group
         self._send_back = send_back
         self._meter = meter
-        self._workers = workers(listener, concurrency, self._finished)
+        self._portion = batch or 1
+        self._workers = workers(listener, concurrency, self._finished, batches=batch is not None)
 
-    def arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
-        for message in messages:
-            # Ours alone; a copy that another consumer sent back may bring that one's along.
-            message.properties.pop(CONSUME_START_TIME, None)
-            self._workers.submit(held, message)
+    def arrived(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
+        for begin in range(0, len(messages), self._portion):
+            self._workers.submit(held, messages[begin : begin + self._portion])
 
     async def may_take(self, held: HeldQueue) -> bool:
         return True
@@ -61,23 +61,27 @@ class Concurrently:
     async def stop(self, seconds: float) -> None:
         await self._workers.stop(seconds)
 
-    def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
-        if held.dropped or isinstance(error, Abandoned) or message not in held:
+    def _finished(self, held: HeldQueue, portion: Portion, error: BaseException | None) -> None:
+        if held.dropped or isinstance(error, Abandoned):
             return
-        self._meter.consumed(held, message, failed=error is not None)
         if error is None:
-            held.finish(message)
-        elif self._send_back is None:
-            log.warning("%s: broadcast message %s failed and is dropped", self._group, message.msg_id, exc_info=error)
-            held.finish(message)
-        else:
-            self._complain(message, error)
-            level = error.delay_level if isinstance(error, RetryLater) else 0
-            self._engine.spawn(self._return(self._send_back, held, message, level))
+            consumed = held.finish(portion)
+            self._meter.consumed(held, consumed, portion[0].consume_started_ms, failed=False)
+        elif left := [message for message in portion if message in held]:
+            self._meter.consumed(held, len(left), left[0].consume_started_ms, failed=True)
+            self._failed(held, left, error)
 
-    def _complain(self, message: ReceivedMessage, error: BaseException) -> None:
+    def _failed(self, held: HeldQueue, portion: Portion, error: BaseException) -> None:
+        named = describe(portion)
+        if self._send_back is None:
+            log.warning("%s: broadcast %s failed and is dropped", self._group, named, exc_info=error)
+            held.finish(portion)
+            return
         if not isinstance(error, RetryLater):
-            log.warning("%s: message %s failed, it comes again", self._group, message.msg_id, exc_info=error)
+            log.warning("%s: %s failed, it comes again", self._group, named, exc_info=error)
+        level = error.delay_level if isinstance(error, RetryLater) else 0
+        for message in portion:
+            self._engine.spawn(self._return(self._send_back, held, message, level))
 
     async def give_back_stuck(self, queues: Iterable[HeldQueue], seconds: float) -> None:
         """A listener that has had a message for so long may never come back; the message goes to the broker, so that
@@ -87,7 +91,7 @@ class Concurrently:
         oldest_ms = time.time_ns() // 1_000_000 - int(seconds * 1000)
         for held in queues:
             message = held.first
-            if message is not None and int(message.properties.get(CONSUME_START_TIME, oldest_ms)) < oldest_ms:
+            if message is not None and 0 < message.consume_started_ms < oldest_ms:
                 log.warning("%s: message %s is at work for over %g s", self._group, message.msg_id, seconds)
                 self._engine.spawn(self._return(self._send_back, held, message, STUCK_LEVEL))
 
@@ -100,6 +104,6 @@ class Concurrently:
             await asyncio.sleep(LOCAL_RETRY_SECONDS)
             message.reconsume_times += 1
             if not held.dropped:
-                self._workers.submit(held, message)
+                self._workers.submit(held, [message])
         else:
-            held.finish(message)
+            held.finish([message])

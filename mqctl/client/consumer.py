@@ -32,7 +32,7 @@ from mqctl.client.offsets import (
 )
 from mqctl.client.reading import Reader
 from mqctl.client.rebalance import Strategy
-from mqctl.client.subscriptions import restore_topic
+from mqctl.client.subscriptions import restore_topic, retry_topic
 from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound
 from mqctl.remoting.bodies import ConsumerData, MessageQueue, SubscriptionData
 from mqctl.remoting.codes import RequestCode
@@ -305,12 +305,14 @@ class GroupConsumer(ABC):
         )
         if pulled.moved:
             log.warning("%s: %s goes on at %d, not %d", self.group, held.queue, pulled.next_offset, held.next_offset)
-        for message in pulled.messages:
-            restore_topic(message, self.group)
+        if held.queue.topic == retry_topic(self.group):
+            for message in pulled.messages:
+                restore_topic(message, self.group)
         held.put(pulled.messages, pulled.next_offset)
         if pulled.messages:
             self.meter.pulled(held.queue.topic, len(pulled.messages), time.time_ns() // 1_000_000 - held.last_pull_ms)
-            self._arrived(held, pulled.messages)
+            # On the next turn of the loop: first the broker gets the next pull, so that both sides have work.
+            asyncio.get_running_loop().call_soon(self._arrived, held, pulled.messages)
 
     async def _pause(self, error: MqError) -> None:
         if isinstance(error, ConnectionFailed):
@@ -320,7 +322,7 @@ class GroupConsumer(ABC):
     # -- for subclasses ---------------------------------------------------------------------------------
 
     @abstractmethod
-    def _arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+    def _arrived(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
         """Messages were put into `held`."""
 
     def _position(self, held: HeldQueue) -> int | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from mqctl.remoting.bodies import MessageQueue
@@ -59,19 +60,15 @@ class HeldQueue:
             self._order.append(message.queue_offset)
             self.size_bytes += message.size_bytes
 
-    def finish(self, message: ReceivedMessage) -> None:
-        """It is consumed, or somebody else's: it holds back the position no longer."""
-        if self._waiting.pop(message.queue_offset, None) is not None:
-            self.size_bytes -= message.size_bytes
-            self._room.set()
-
-    def clear(self, next_offset: int) -> None:
-        """Forgets all and goes on elsewhere."""
-        self._waiting.clear()
-        self._order.clear()
-        self.size_bytes = 0
-        self.next_offset = next_offset
+    def finish(self, messages: Iterable[ReceivedMessage]) -> int:
+        """They are consumed, or somebody else's: they hold back the position no longer. Returns how many did so far."""
+        before = len(self._waiting)
+        for message in messages:
+            if self._waiting.get(message.queue_offset) is message:
+                del self._waiting[message.queue_offset]
+                self.size_bytes -= message.size_bytes
         self._room.set()
+        return before - len(self._waiting)
 
     def drop(self) -> None:
         self.dropped = True
@@ -83,6 +80,10 @@ class HeldQueue:
         while self._order and self._order[0] not in self._waiting:
             self._order.popleft()
         return self._waiting[self._order[0]] if self._order else None
+
+    def head(self, count: int) -> list[ReceivedMessage]:
+        """The first so many that are not consumed."""
+        return list(islice((self._waiting[offset] for offset in self._order if offset in self._waiting), count))
 
     @property
     def position(self) -> int:

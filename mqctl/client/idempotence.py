@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from mqctl.client.calling import is_coroutine_function
-from mqctl.client.listening import Listener, RetryLater
+from mqctl.client.listening import MessageListener, RetryLater
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.properties import ORIGIN_MESSAGE_ID, UNIQ_KEY
 
@@ -80,12 +80,12 @@ class Idempotence:
     def failed(self, message: ReceivedMessage) -> None:
         self._store.failed(self._key(message))
 
-    def __call__(self, handler: Listener) -> Listener:
+    def __call__(self, handler: MessageListener) -> MessageListener:
         """The handler, not called for messages that were handled before. One that is being handled elsewhere comes
         again later."""
         return self._around_coroutine(handler) if is_coroutine_function(handler) else self._around_plain(handler)
 
-    def _around_plain(self, handler: Listener) -> Listener:
+    def _around_plain(self, handler: MessageListener) -> MessageListener:
         @functools.wraps(handler)
         def once(message: ReceivedMessage) -> None:
             if not _is_new(self.seen(message)):
@@ -99,7 +99,7 @@ class Idempotence:
 
         return once
 
-    def _around_coroutine(self, handler: Callable[[ReceivedMessage], Any]) -> Listener:
+    def _around_coroutine(self, handler: Callable[[ReceivedMessage], Any]) -> MessageListener:
         @functools.wraps(handler)
         async def once(message: ReceivedMessage) -> None:
             # The store may wait for a disk or a server: not on the loop.

@@ -103,7 +103,7 @@ class Inspecting:
         begin = time.monotonic()
         result = ConsumeDirectlyResult(order=self._consumer.orderly, consume_result="CR_SUCCESS")
         try:
-            await call(self._consumer.listener, message)
+            await call(self._consumer.listener, message if self._consumer.batch is None else messages)
         except RetryLater:
             result.consume_result = "CR_LATER"
         except Exception as error:

@@ -10,8 +10,6 @@ from typing import Final
 
 from mqctl.client.held import HeldQueue
 from mqctl.remoting.bodies_consumer import ConsumeStatus
-from mqctl.remoting.message import ReceivedMessage
-from mqctl.store.properties import CONSUME_START_TIME
 
 SAMPLE_SECONDS: Final = 10.0
 SAMPLES_PER_MINUTE: Final = 6
@@ -43,16 +41,15 @@ class Meter:
         totals.pulled += messages
         totals.pull_ms += ms
 
-    def consumed(self, held: HeldQueue, message: ReceivedMessage, *, failed: bool) -> None:
-        """The listener is done with it, just now."""
-        now_ms = time.time_ns() // 1_000_000
-        held.last_consume_ms = now_ms
+    def consumed(self, held: HeldQueue, messages: int, started_ms: int, *, failed: bool) -> None:
+        """A listener is done with so many, just now."""
+        held.last_consume_ms = now_ms = time.time_ns() // 1_000_000
         totals = self._totals[held.queue.topic]
-        totals.consume_ms += now_ms - int(message.properties.get(CONSUME_START_TIME, now_ms))
+        totals.consume_ms += (now_ms - started_ms) * messages
         if failed:
-            totals.failed += 1
+            totals.failed += messages
         else:
-            totals.consumed += 1
+            totals.consumed += messages
 
     async def sample(self) -> None:
         self._samples.append((self._clock(), {topic: replace(totals) for topic, totals in self._totals.items()}))

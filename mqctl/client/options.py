@@ -42,6 +42,7 @@ class ConsumerOptions(TypedDict, total=False):
 class PushOptions(ConsumerOptions, total=False):
     orderly: bool
     concurrency: int
+    batch: int | None
     max_reconsume_times: int | None
     consume_timeout: float
     finish_seconds: float

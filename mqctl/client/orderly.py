@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue
-from mqctl.client.listening import Abandoned, Listener, RetryLater, workers
+from mqctl.client.listening import Abandoned, Listener, Portion, RetryLater, describe, workers
 from mqctl.client.metering import Meter
 from mqctl.client.sendback import SendBack
 from mqctl.errors import MqError
@@ -54,15 +54,18 @@ class Orderly:
         send_back: SendBack | None,
         max_reconsume_times: int | None,
         meter: Meter,
+        batch: int | None = None,
     ) -> None:
         """Without `send_back` every consumer has all queues for itself, and nothing is locked: broadcasting.
-        Without `max_reconsume_times` a message is tried until it succeeds."""
+        Without `max_reconsume_times` a message is tried until it succeeds. With `batch` the listener takes lists of up
+        to so many."""
         self._engine = engine
         self._group = group
         self._send_back = send_back
         self._max_reconsume_times = max_reconsume_times
         self._meter = meter
-        self._workers = workers(listener, concurrency, self._finished)
+        self._portion = batch or 1
+        self._workers = workers(listener, concurrency, self._finished, batches=batch is not None)
         self._turns: dict[HeldQueue, _Turn] = {}
         self._loop = asyncio.get_running_loop()
         if send_back is not None:
@@ -96,32 +99,31 @@ class Orderly:
 
     # -- messages ---------------------------------------------------------------------------------------
 
-    def arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+    def arrived(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
         self._go_on(held)
 
     def _go_on(self, held: HeldQueue) -> None:
         turn = self._turns.get(held)
-        message = held.first
-        if turn is None or turn.busy is not None or turn.rests or message is None or held.dropped:
+        if turn is None or turn.busy is not None or turn.rests or held.first is None or held.dropped:
             return
         if self._send_back is not None and self._loop.time() >= turn.locked_until:
             return  # goes on when the lock is renewed
         turn.busy = self._loop.create_future()
-        self._workers.submit(held, message)
+        self._workers.submit(held, held.head(self._portion))
 
-    def _finished(self, held: HeldQueue, message: ReceivedMessage, error: BaseException | None) -> None:
+    def _finished(self, held: HeldQueue, portion: Portion, error: BaseException | None) -> None:
         if isinstance(error, Abandoned):
             self._turn_over(held)
             return
-        self._meter.consumed(held, message, failed=error is not None)
+        self._meter.consumed(held, len(portion), portion[0].consume_started_ms, failed=error is not None)
         if error is None:
-            held.finish(message)
+            held.finish(portion)
             self._turn_over(held)
             self._go_on(held)
         else:
             if not isinstance(error, RetryLater):
-                log.warning("%s: message %s failed, its queue waits", self._group, message.msg_id, exc_info=error)
-            self._engine.spawn(self._retry(held, message, error))
+                log.warning("%s: %s failed, its queue waits", self._group, describe(portion), exc_info=error)
+            self._engine.spawn(self._retry(held, portion, error))
 
     def _turn_over(self, held: HeldQueue) -> None:
         turn = self._turns[held]
@@ -129,17 +131,20 @@ class Orderly:
             turn.busy.set_result(None)
             turn.busy = None
 
-    async def _retry(self, held: HeldQueue, message: ReceivedMessage, error: BaseException) -> None:
+    async def _retry(self, held: HeldQueue, portion: Portion, error: BaseException) -> None:
         limit = self._max_reconsume_times
-        if limit is not None and message.reconsume_times >= limit and await self._gave_up(message):
-            held.finish(message)
-            self._turn_over(held)
-        else:
-            message.reconsume_times += 1
+        rests = False
+        for message in portion:
+            if limit is not None and message.reconsume_times >= limit and await self._gave_up(message):
+                held.finish([message])
+            else:
+                message.reconsume_times += 1
+                rests = True
+        turn = self._turns[held]
+        turn.rests = rests
+        self._turn_over(held)
+        if rests:
             suspend = error.suspend if isinstance(error, RetryLater) else None
-            turn = self._turns[held]
-            turn.rests = True
-            self._turn_over(held)
             await asyncio.sleep(SUSPEND_SECONDS if suspend is None else suspend)
             turn.rests = False
         self._go_on(held)

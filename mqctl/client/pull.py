@@ -113,7 +113,7 @@ class PullConsumer(GroupConsumer):
         while self._ready and len(found) < max_messages:
             held, message = self._ready.popleft()
             if not held.dropped:
-                held.finish(message)
+                held.finish((message,))
                 found.append(message)
         return found
 
@@ -174,7 +174,7 @@ class PullConsumer(GroupConsumer):
 
     # -- from the background ----------------------------------------------------------------------------
 
-    def _arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+    def _arrived(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
         self._ready.extend((held, message) for message in messages)
         self._something.set()
 

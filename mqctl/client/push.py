@@ -56,6 +56,7 @@ class PushConsumer(GroupConsumer):
         broadcast: bool = False,
         start: Start = ConsumeFrom.LAST,
         concurrency: int = CONCURRENCY,
+        batch: int | None = None,
         max_reconsume_times: int | None = None,
         limits: Limits = DEFAULT_LIMITS,
         strategy: Strategy = averagely,
@@ -66,15 +67,20 @@ class PushConsumer(GroupConsumer):
         finish_seconds: float = FINISH_SECONDS,
     ) -> None:
         """`namesrv`: as with `Producer`. `listener`: a coroutine function, or a plain one, which runs in a thread;
-        so many at a time as `concurrency` says. `subscribe`: a topic, or topics and their filters: tags, as `a || b`,
-        or `Sql`. `start`: where the group begins in queues that it never consumed from. `broadcast`: every consumer
-        gets every message and keeps its positions in a file below `offsets_dir` (`~/.rocketmq_offsets`). `instance`
-        names this consumer, for broadcasting over restarts. `consume_timeout`: a message that a concurrent listener
-        has had for so many seconds is delivered again, whatever becomes of the listener. `finish_seconds`: how long
-        `close` waits for listeners that are at work; their messages come again if it is too short. Raises
-        ConfigError."""
+        so many at a time as `concurrency` says. `batch`: it takes lists of up to so many messages of one queue, and
+        when it raises, all of them failed (Java's consumeMessageBatchMaxSize). `subscribe`: a topic, or topics and
+        their filters: tags, as `a || b`, or `Sql`. `start`: where the group begins in queues that it never consumed
+        from. `broadcast`: every consumer gets every message and keeps its positions in a file below `offsets_dir`
+        (`~/.rocketmq_offsets`). `instance` names this consumer, for broadcasting over restarts. `consume_timeout`: a
+        message that a concurrent listener has had for so many seconds is delivered again, whatever becomes of the
+        listener. `finish_seconds`: how long `close` waits for listeners that are at work; their messages come again
+        if it is too short. Raises ConfigError."""
         if not callable(listener):
             raise ConfigError(f"the listener is {listener!r}, which cannot be called", hint="pass a function")
+        if batch is not None and batch < 1:
+            raise ConfigError(
+                f"batch is {batch}", hint="a list has at least one message; without it there are no lists"
+            )
         wanted = subscriptions(subscribe)
         if not broadcast:
             wanted[retry_topic(group)] = subscription(retry_topic(group))
@@ -93,6 +99,7 @@ class PushConsumer(GroupConsumer):
         self.listener = listener
         self.orderly = orderly
         self.concurrency = concurrency
+        self.batch = batch
         self._max_reconsume_times = max_reconsume_times
         self._consume_timeout = consume_timeout
         self._finish_seconds = finish_seconds
@@ -113,14 +120,18 @@ class PushConsumer(GroupConsumer):
             else SendBack(self._engine, self.group, MAX_RECONSUME_TIMES if limit is None else limit)
         )
         if self.orderly:
-            return Orderly(self._engine, self.group, self.listener, self.concurrency, send_back, limit, self.meter)
-        return Concurrently(self._engine, self.group, self.listener, self.concurrency, send_back, self.meter)
+            return Orderly(
+                self._engine, self.group, self.listener, self.concurrency, send_back, limit, self.meter, self.batch
+            )
+        return Concurrently(
+            self._engine, self.group, self.listener, self.concurrency, send_back, self.meter, self.batch
+        )
 
     async def _give_back_stuck(self) -> None:
         if isinstance(self._delivery, Concurrently):
             await self._delivery.give_back_stuck(self.held_queues(), self._consume_timeout)
 
-    def _arrived(self, held: HeldQueue, messages: Sequence[ReceivedMessage]) -> None:
+    def _arrived(self, held: HeldQueue, messages: list[ReceivedMessage]) -> None:
         self._delivery.arrived(held, messages)
 
     async def _may_take(self, held: HeldQueue) -> bool:

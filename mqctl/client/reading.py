@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from mqctl.client.clusters import MASTER_ID, readable_address
 from mqctl.client.engine import Engine
-from mqctl.client.subscriptions import SQL92, is_wanted
+from mqctl.client.subscriptions import SQL92, wanted_of
 from mqctl.errors import ConnectionFailed, MqError, RequestTimeout, ResponseError
 from mqctl.remoting.bodies import CheckClientBody, MessageQueue, SubscriptionData, encode
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -100,11 +100,9 @@ class Reader:
             raise ResponseError(answer.code, answer.remark, address)
         fields = _fields(answer)
         self._suggested[queue] = _number(fields, "suggestWhichBrokerId", MASTER_ID)
-        messages = _decode(answer.body) if answer.code == ResponseCode.SUCCESS else []
-        for message in messages:
-            message.broker_name = queue.broker_name
+        messages = _decode(answer.body, queue.broker_name) if answer.code == ResponseCode.SUCCESS else []
         return Pulled(
-            [message for message in messages if is_wanted(subscription, message)],
+            wanted_of(messages, subscription),
             _number(fields, "nextBeginOffset", offset),
             answer.code == ResponseCode.PULL_OFFSET_MOVED,
         )
@@ -177,8 +175,8 @@ def _number(fields: dict[str, str], name: str, absent: int) -> int:
         raise MqError(f"the broker's answer has no number in {name}: {fields[name]!r}") from None
 
 
-def _decode(body: bytes) -> list[ReceivedMessage]:
+def _decode(body: bytes, broker_name: str) -> list[ReceivedMessage]:
     try:
-        return decode_records(body)
+        return decode_records(body, broker_name)
     except RecordError as error:
         raise MqError(f"a pulled message cannot be read: {error}") from None

@@ -61,9 +61,9 @@ def subscription(topic: str, wanted: Filter = EVERYTHING) -> SubscriptionData:
     )
 
 
-def is_wanted(data: SubscriptionData, message: ReceivedMessage) -> bool:
+def wanted_of(messages: list[ReceivedMessage], data: SubscriptionData) -> list[ReceivedMessage]:
     """Brokers compare hashes of tags, and different tags may have the same."""
-    return not data.tags_set or message.tags in data.tags_set
+    return [message for message in messages if message.tags in data.tags_set] if data.tags_set else messages
 
 
 def retry_topic(group: str) -> str:

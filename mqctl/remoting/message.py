@@ -8,6 +8,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
+import msgspec
+
 from mqctl.remoting import compression
 from mqctl.store import properties as names
 from mqctl.store import record
@@ -60,13 +62,12 @@ class Message:
         return found
 
 
-@dataclass(slots=True)
-class ReceivedMessage:
-    """A stored message. `properties` are all it was stored with, RocketMQ's own included."""
+class ReceivedMessage(msgspec.Struct, gc=False, eq=False):
+    """A stored message. What most listeners never look at is read when they do."""
 
     topic: str
     stored_body: bytes  # as it lies in the log, perhaps compressed
-    properties: dict[str, str]
+    stored_properties: str  # as they lie there
     flag: int
     sys_flag: int
     queue_id: int
@@ -80,8 +81,22 @@ class ReceivedMessage:
     store_host: tuple[str, int]
     reconsume_times: int
     prepared_offset: int
-    broker_name: str = ""  # not part of the record: set by whoever knows which broker was asked
-    _body: bytes | None = field(default=None, repr=False, compare=False)
+    # Not part of the record: set by whoever knows which broker was asked, and when a listener got the message.
+    broker_name: str = ""
+    consume_started_ms: int = 0
+    _body: bytes | None = None
+    _properties: dict[str, str] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same record of the same broker, with the same properties."""
+        if not isinstance(other, ReceivedMessage):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _identity(self) -> tuple[object, ...]:
+        return (*msgspec.structs.astuple(self)[:-3], self.properties)
 
     def __repr__(self) -> str:
         """What identifies it, and the beginning of the body as it is stored."""
@@ -101,6 +116,13 @@ class ReceivedMessage:
         if self._body is None:
             self._body = compression.decompress(self.stored_body, self.sys_flag)
         return self._body
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All that it was stored with, RocketMQ's own included."""
+        if self._properties is None:
+            self._properties = parse_properties(self.stored_properties)
+        return self._properties
 
     @property
     def tags(self) -> str:
@@ -132,11 +154,11 @@ class ReceivedMessage:
         return self.properties.get(names.UNIQ_KEY) or self.offset_msg_id
 
     @classmethod
-    def from_record(cls, stored: record.Record) -> ReceivedMessage:
+    def from_record(cls, stored: record.Record, broker_name: str = "") -> ReceivedMessage:
         return cls(
             topic=stored.topic,
             stored_body=stored.body,
-            properties=parse_properties(stored.properties),
+            stored_properties=stored.properties,
             flag=stored.flag,
             sys_flag=stored.sys_flag,
             queue_id=stored.queue_id,
@@ -150,6 +172,7 @@ class ReceivedMessage:
             store_host=stored.store_host,
             reconsume_times=stored.reconsume_times,
             prepared_offset=stored.prepared_offset,
+            broker_name=broker_name,
         )
 
 
@@ -158,55 +181,64 @@ _UINT16: Final = Struct(">H")
 _HOST_V6_BITS: Final = record.SYS_BORN_HOST_V6 | record.SYS_STORE_HOST_V6
 
 
-def decode_records(data: bytes | memoryview, *, check_crc: bool = False) -> list[ReceivedMessage]:
+def decode_records(
+    data: bytes | memoryview, broker_name: str = "", *, check_crc: bool = False
+) -> list[ReceivedMessage]:
     """The messages of a body made of records back to back (pull, query, view). Raises RecordError."""
     buffer = bytes(data)
-    found = []
+    found: list[ReceivedMessage] = []
     at = 0
     while at < len(buffer):
-        message = None if check_crc else _usual_message(buffer, at)
-        if message is None:
-            message = ReceivedMessage.from_record(record.parse(buffer, at, check_crc=check_crc))
-        found.append(message)
-        at += message.size_bytes
+        if not check_crc:
+            at = _take_usual(buffer, at, broker_name, found)
+        if at < len(buffer):
+            message = ReceivedMessage.from_record(record.parse(buffer, at, check_crc=check_crc), broker_name)
+            found.append(message)
+            at += message.size_bytes
     return found
 
 
-def _usual_message(buffer: bytes, position: int) -> ReceivedMessage | None:
-    """What `record.parse` finds there, in a third of the time; None where the record is unsound or unusual, and
-    `parse` has to say which. Consumers look at millions of them."""
-    try:
-        (size, magic, crc, queue_id, flag, queue_offset, phys_offset, sys_flag, born, born_host, store, store_host,
-         reconsume_times, prepared, body_length) = _USUAL_HEAD.unpack_from(buffer, position)  # fmt: skip
-        body_at = position + _USUAL_HEAD.size
-        body_end = body_at + body_length
-        topic_end = body_end + 1 + buffer[body_end]
-        properties_at = topic_end + _UINT16.size
-        end = properties_at + _UINT16.unpack_from(buffer, topic_end)[0]
-    except (StructError, IndexError):
-        return None
-    if magic != record.MAGIC_V1 or sys_flag & _HOST_V6_BITS or body_length < 0:
-        return None
-    if end != position + size or end > len(buffer):
-        return None
-    return ReceivedMessage(
-        buffer[body_end + 1 : topic_end].decode(errors="replace"),
-        buffer[body_at:body_end],
-        parse_properties(buffer[properties_at:end].decode(errors="replace")),
-        flag,
-        sys_flag,
-        queue_id,
-        queue_offset,
-        phys_offset,
-        size,
-        crc,
-        born,
-        record.unpack_host(born_host),
-        store,
-        record.unpack_host(store_host),
-        reconsume_times,
-        prepared,
-    )
+def _take_usual(buffer: bytes, at: int, broker_name: str, found: list[ReceivedMessage]) -> int:
+    """Adds what `record.parse` would find there, in a fifth of the time. Returns where the first record begins that is
+    unsound or unusual, and `parse` has to say which. Consumers look at millions of them."""
+    unpack_host = record.unpack_host
+    length = len(buffer)
+    while at < length:
+        try:
+            (size, magic, crc, queue_id, flag, queue_offset, phys_offset, sys_flag, born, born_host, store, store_host,
+             reconsume_times, prepared, body_length) = _USUAL_HEAD.unpack_from(buffer, at)  # fmt: skip
+            body_at = at + _USUAL_HEAD.size
+            body_end = body_at + body_length
+            topic_end = body_end + 1 + buffer[body_end]
+            properties_at = topic_end + _UINT16.size
+            end = properties_at + _UINT16.unpack_from(buffer, topic_end)[0]
+        except (StructError, IndexError):
+            break
+        if magic != record.MAGIC_V1 or sys_flag & _HOST_V6_BITS or body_length < 0 or end != at + size or end > length:
+            break
+        found.append(
+            ReceivedMessage(
+                buffer[body_end + 1 : topic_end].decode(errors="replace"),
+                buffer[body_at:body_end],
+                buffer[properties_at:end].decode(errors="replace"),
+                flag,
+                sys_flag,
+                queue_id,
+                queue_offset,
+                phys_offset,
+                size,
+                crc,
+                born,
+                unpack_host(born_host),
+                store,
+                unpack_host(store_host),
+                reconsume_times,
+                prepared,
+                broker_name,
+            )
+        )
+        at = end
+    return at
 
 
 # -- the body of a batch ----------------------------------------------------------------------------
@@ -257,26 +289,22 @@ def _encode_entry(message: Message) -> bytes:
 
 def decode_batch(data: bytes | memoryview) -> list[BatchEntry]:
     """The entries of a batch, none for an empty body. Raises BatchError where lengths do not add up."""
-    view = memoryview(data)
+    data = bytes(data)
     found = []
-    at = 0
-    while at < len(view):
-        entry, at = _decode_entry(view, at)
-        found.append(entry)
+    at, end_of_all = 0, len(data)
+    while at < end_of_all:
+        body_at = at + _ENTRY_HEAD.size
+        if body_at > end_of_all:
+            raise BatchError(f"batch entry at {at} is cut short")
+        total, _magic, _crc, flag, body_length = _ENTRY_HEAD.unpack_from(data, at)
+        end = at + total
+        body_end = body_at + body_length
+        properties_at = body_end + _PROPERTIES_LENGTH.size
+        if body_length < 0 or end > end_of_all or properties_at > end:
+            raise BatchError(f"batch entry at {at}: size {total} and body length {body_length} do not fit")
+        (length,) = _PROPERTIES_LENGTH.unpack_from(data, body_end)
+        if properties_at + length != end:  # also catches a negative length
+            raise BatchError(f"batch entry at {at}: size {total} and properties length {length} do not fit")
+        found.append(BatchEntry(flag, data[body_at:body_end], data[properties_at:end]))
+        at = end
     return found
-
-
-def _decode_entry(view: memoryview, at: int) -> tuple[BatchEntry, int]:
-    body_at = at + _ENTRY_HEAD.size
-    if body_at > len(view):
-        raise BatchError(f"batch entry at {at} is cut short")
-    total, _magic, _crc, flag, body_length = _ENTRY_HEAD.unpack_from(view, at)
-    end = at + total
-    properties_at = body_at + body_length + _PROPERTIES_LENGTH.size
-    if body_length < 0 or end > len(view) or properties_at > end:
-        raise BatchError(f"batch entry at {at}: size {total} and body length {body_length} do not fit")
-    (length,) = _PROPERTIES_LENGTH.unpack_from(view, body_at + body_length)
-    if properties_at + length != end:  # also catches a negative length
-        raise BatchError(f"batch entry at {at}: size {total} and properties length {length} do not fit")
-    body = bytes(view[body_at : body_at + body_length])
-    return BatchEntry(flag, body, bytes(view[properties_at:end])), end

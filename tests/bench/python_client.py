@@ -19,13 +19,14 @@ from mqctl.client import ConsumeFrom, Message, Producer, PushConsumer, ReceivedM
 Request = dict[str, Any]
 
 GROUP: Final = "bench-python"
+NUMBER_BYTES: Final = 4
 
 
 def messages(request: Request) -> list[Message]:
     """As the Java load generator makes them: with a key, so that the broker writes its index."""
-    filling = bytes(request["body"] - 4)
+    filling = bytes(request["body"] - NUMBER_BYTES)
     return [
-        Message(request["topic"], number.to_bytes(4) + filling, keys=f"key-{number}")
+        Message(request["topic"], number.to_bytes(NUMBER_BYTES) + filling, keys=f"key-{number}")
         for number in range(request["calls"])
     ]
 
@@ -33,7 +34,7 @@ def messages(request: Request) -> list[Message]:
 async def sync(request: Request) -> int:
     """One message after the other."""
     async with Producer(GROUP, request["namesrv"], retries=0) as producer:
-        await producer.send(Message(request["topic"], b"warm up"))
+        await producer.send(Message(request["topic"], b"-"))
         begin = time.perf_counter_ns()
         for message in messages(request):
             await producer.send(message)
@@ -43,7 +44,7 @@ async def sync(request: Request) -> int:
 async def pipelined(request: Request) -> int:
     """Up to `width` messages on the way."""
     async with Producer(GROUP, request["namesrv"], retries=0, max_in_flight=request["width"]) as producer:
-        await producer.send(Message(request["topic"], b"warm up"))
+        await producer.send(Message(request["topic"], b"-"))
         begin = time.perf_counter_ns()
         failed = []
 
@@ -62,33 +63,63 @@ async def pipelined(request: Request) -> int:
 def blockingly(request: Request) -> int:
     """As `sync`, through the blocking face."""
     with blocking.Producer(GROUP, request["namesrv"], retries=0) as producer:
-        producer.send(Message(request["topic"], b"warm up"))
+        producer.send(Message(request["topic"], b"-"))
         begin = time.perf_counter_ns()
         for message in messages(request):
             producer.send(message)
         return time.perf_counter_ns() - begin
 
 
+class Drain:
+    """Ticks off the numbers of messages, as Java's does; the clock runs from the first message to the last."""
+
+    def __init__(self, request: Request) -> None:
+        self._left = request["calls"]
+        self._seen = bytearray(request.get("numbers", request["calls"]))
+        self._begin = 0
+        self._empty = asyncio.Event()
+        self.nanoseconds = 0
+
+    def tick(self, message: ReceivedMessage) -> None:
+        if not self._begin:
+            self._begin = time.perf_counter_ns()
+        body = message.body
+        if len(body) < NUMBER_BYTES:  # the one that opened the topic has no number
+            return
+        number = int.from_bytes(body[:NUMBER_BYTES])
+        if not self._seen[number]:
+            self._seen[number] = 1
+            self._left -= 1
+            if not self._left:
+                self.nanoseconds = time.perf_counter_ns() - self._begin
+                self._empty.set()
+
+    async def one(self, message: ReceivedMessage) -> None:
+        self.tick(message)
+
+    async def many(self, messages: list[ReceivedMessage]) -> None:
+        for message in messages:
+            self.tick(message)
+
+    async def wait(self, seconds: float) -> None:
+        async with asyncio.timeout(seconds):
+            await self._empty.wait()
+
+
 async def drain(request: Request) -> int:
-    """A push consumer empties a topic; the clock runs from the first message to the last."""
-    begin = end = 0
-    left = request["calls"]
-    empty = asyncio.Event()
-
-    async def take(message: ReceivedMessage) -> None:
-        nonlocal begin, end, left
-        if not begin:
-            begin = time.perf_counter_ns()
-        if len(message.body) >= 4:  # the one that opened the topic has no number
-            left -= 1
-            if left == 0:
-                end = time.perf_counter_ns()
-                empty.set()
-
-    async with PushConsumer(request["group"], take, request["topic"], request["namesrv"], start=ConsumeFrom.FIRST):
-        async with asyncio.timeout(request["seconds"]):
-            await empty.wait()
-    return end - begin
+    """A push consumer empties a topic; its listener takes messages one by one, or `batch` at a time."""
+    listening = Drain(request)
+    batch = request.get("batch")
+    async with PushConsumer(
+        request["group"],
+        listening.many if batch else listening.one,
+        request["topic"],
+        request["namesrv"],
+        start=ConsumeFrom.FIRST,
+        batch=batch,
+    ):
+        await listening.wait(request["seconds"])
+    return listening.nanoseconds
 
 
 def on_a_loop(phase: Callable[[Request], Coroutine[Any, Any, int]]) -> Callable[[Request], int]:

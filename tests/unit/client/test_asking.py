@@ -12,14 +12,14 @@ from mqctl.errors import MqError, RequestTimeout
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.message import ReceivedMessage
-from mqctl.store.properties import parse_properties
+from mqctl.store.properties import join_properties, parse_properties
 from tests.aio import in_loop
 from tests.unit.client.fakes import cluster
 
 
 def received(**properties: str) -> ReceivedMessage:
     host = ("127.0.0.1", 1)
-    return ReceivedMessage("t", b"?", properties, 0, 0, 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0)
+    return ReceivedMessage("t", b"?", join_properties(properties), 0, 0, 0, 0, 0, 0, 0, 0, host, 0, host, 0, 0)
 
 
 @in_loop

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mqctl.client import ConsumeFrom, Idempotence, PushConsumer, ReceivedMessage, RetryLater
 from mqctl.client.idempotence import Seen, SqliteKeys, message_key
@@ -18,7 +18,7 @@ from tests.unit.client.embedded import Inbox, send
 MESSAGE = ReceivedMessage(
     topic="t",
     stored_body=b"x",
-    properties={"UNIQ_KEY": "ID1"},
+    stored_properties="UNIQ_KEY\x01ID1",
     flag=0,
     sys_flag=0,
     queue_id=0,
@@ -44,7 +44,7 @@ def test_a_plain_handler_runs_once_for_a_key(tmp_path: Path) -> None:
 
     handle(MESSAGE)
     handle(replace(MESSAGE, phys_offset=77, reconsume_times=1))
-    handle(replace(MESSAGE, properties={"UNIQ_KEY": "ID2"}))
+    handle(replace(MESSAGE, stored_properties="UNIQ_KEY\x01ID2", _properties=None))
     assert calls == ["ID1", "ID2"]
 
 
@@ -136,9 +136,9 @@ def test_threads_agree_who_is_first(tmp_path: Path) -> None:
 
 def test_what_a_message_is_known_by() -> None:
     assert message_key(MESSAGE) == "ID1"
-    retried = replace(MESSAGE, properties={"ORIGIN_MESSAGE_ID": "FIRST"}, phys_offset=500)
+    retried = replace(MESSAGE, stored_properties="ORIGIN_MESSAGE_ID\x01FIRST", _properties=None, phys_offset=500)
     assert message_key(retried) == "FIRST"
-    assert message_key(replace(MESSAGE, properties={})) == MESSAGE.offset_msg_id
+    assert message_key(replace(MESSAGE, stored_properties="", _properties=None)) == MESSAGE.offset_msg_id
 
 
 @in_loop

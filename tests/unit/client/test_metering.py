@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mqctl.client.held import HeldQueue
 from mqctl.client.metering import Meter
 from mqctl.remoting.bodies import MessageQueue
 from tests.aio import in_loop
-from tests.unit.client.test_idempotence import MESSAGE
 
 HELD = HeldQueue(MessageQueue("t", "broker-a", 0), 0)
 
@@ -18,15 +15,14 @@ async def test_only_the_last_minute_counts() -> None:
     now = 0.0
     meter = Meter(lambda: now)
     meter.pulled("t", 32, 5)
-    meter.consumed(HELD, MESSAGE, failed=True)
+    meter.consumed(HELD, 1, 0, failed=True)
     for _ in range(6):
         now += 10
         await meter.sample()
     assert meter.status("t").pull_tps == 0
     meter.pulled("t", 100, 30)
     meter.pulled("t", 100, 10)
-    for _ in range(50):
-        meter.consumed(HELD, MESSAGE, failed=False)
+    meter.consumed(HELD, 50, 0, failed=False)
     status = meter.status("t")
     assert (status.pull_tps, status.pull_rt) == (200 / 50, 20)
     assert (status.consume_ok_tps, status.consume_failed_tps, status.consume_failed_msgs) == (1, 0, 1)
@@ -35,6 +31,6 @@ async def test_only_the_last_minute_counts() -> None:
 
 def test_how_long_a_listener_took() -> None:
     meter = Meter(lambda: 0.0)
-    meter.consumed(HELD, replace(MESSAGE, properties={"CONSUME_START_TIME": "1000"}), failed=False)
+    meter.consumed(HELD, 2, 1000, failed=False)
     assert meter.status("t").consume_rt > 1_000_000
     assert HELD.last_consume_ms > 1_000_000
