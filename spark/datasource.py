@@ -1,0 +1,134 @@
+"""`spark.read.format("mqstore")`: the tables of one store or many as data frames.
+
+    option        of            means
+    stores        all           which stores; see `mqctl.store.scan.locate`
+    table         all           messages (default), queues, index, offsets, topics, groups, delay_offsets
+    columns       all           a,b,c: only these, in this order
+    topics        messages,     a,b,c: what the consume queues of these topics lead to
+    queue         queues        its number
+    since_ms, until_ms          messages: stored from then on; before then
+    from_offset, to_offset      messages: in this range of the log
+    body          messages      none (default), head:N, full
+    part_bytes    messages      how much of the log one task reads
+    start         a stream      earliest (default) or latest: where a new query begins
+    batch_bytes   a stream      how much of each log one micro-batch reads at most
+
+Spark tells a Python source neither which columns a query needs nor, unless spark.sql.python.filterPushdown.enabled is
+set, what it filters by. So these are options, and what they leave out is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkValueError
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from mqctl.store.scan.folder import StoreFolder
+from mqctl.store.scan.indexes import index_parts
+from mqctl.store.scan.locate import locate
+from mqctl.store.scan.messages import Wanted
+from mqctl.store.scan.plan import PART_BYTES, message_parts
+from mqctl.store.scan.tables import ConfigPart, queue_parts
+from spark.filters import narrowed_by
+from spark.parts import PartOf, read_part
+from spark.schema import table_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+FORMAT = "mqstore"
+
+
+class StoreSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return table_schema(self._table, _words(self.options.get("columns", "")))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return StoreReader(self._table, self._stores(), self._wanted(schema), schema, self._part_bytes)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        if self._table != "messages":
+            raise PySparkValueError(f"only messages can be followed, not {self._table}")
+        from spark.stream import MessageStream  # what it is made of came with Spark 4.2
+
+        return MessageStream(
+            self._stores(),
+            self._wanted(schema),
+            schema,
+            self._part_bytes,
+            latest=self.options.get("start", "earliest") == "latest",
+            batch_bytes=self._number("batch_bytes"),
+        )
+
+    @property
+    def _table(self) -> str:
+        return self.options.get("table", "messages")
+
+    @property
+    def _part_bytes(self) -> int:
+        return self._number("part_bytes") or PART_BYTES
+
+    def _stores(self) -> list[StoreFolder]:
+        return locate(self.options.get("stores") or self.options.get("path") or "")
+
+    def _wanted(self, schema: StructType) -> Wanted:
+        return Wanted(
+            columns=tuple(schema.names),
+            topics=frozenset(_words(self.options.get("topics", ""))),
+            queue_id=self._number("queue"),
+            since_ms=self._number("since_ms"),
+            until_ms=self._number("until_ms"),
+            from_offset=self._number("from_offset"),
+            to_offset=self._number("to_offset"),
+        ).with_body(self.options.get("body", "none"))
+
+    def _number(self, option: str) -> int | None:
+        text = self.options.get(option, "")
+        try:
+            return int(text) if text else None
+        except ValueError:
+            raise PySparkValueError(f"the option {option} is a number, not {text!r}") from None
+
+
+class StoreReader(DataSourceReader):
+    def __init__(
+        self, table: str, stores: list[StoreFolder], wanted: Wanted, schema: StructType, part_bytes: int
+    ) -> None:
+        self._table = table
+        self._stores = stores
+        self._wanted = wanted
+        self._schema = schema
+        self._part_bytes = part_bytes
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Spark asks only if spark.sql.python.filterPushdown.enabled is set."""
+        if self._table == "messages":
+            self._wanted = narrowed_by(self._wanted, filters)
+        return filters
+
+    def partitions(self) -> list[PartOf]:
+        return [PartOf(part) for store in self._stores for part in self._parts(store)]
+
+    def _parts(self, store: StoreFolder) -> Iterable[Any]:
+        if self._table == "messages":
+            return message_parts(store, self._wanted, self._part_bytes)
+        if self._table == "queues":
+            return queue_parts(store, self._wanted.topics, self._wanted.queue_id)
+        if self._table == "index":
+            return index_parts(store)
+        return [ConfigPart(store, self._table)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_part(partition, self._wanted if self._table == "messages" else self._wanted.columns, self._schema)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

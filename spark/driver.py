@@ -1,0 +1,96 @@
+"""The program that runs where Spark's driver runs: one request, its answer, and for a prompt more of them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from dataclasses import asdict, replace
+
+from pyspark.sql import SparkSession
+
+from mqctl.errors import NotFound
+from spark.channel import Channel
+from spark.failures import failure_of
+from spark.plain import columns, rows
+from spark.progress import Progress
+from spark.request import Request
+from spark.result import Ask, Result
+from spark.stores import Stores
+from spark.writing import write
+
+
+def main() -> None:
+    request = Request.decode(sys.argv[1])
+    channel = Channel(request.socket)
+    sys.exit(serve(request, channel))
+
+
+def serve(request: Request, channel: Channel) -> int:
+    """The exit status."""
+    try:
+        spark = SparkSession.builder.appName(f"mqctl analyze {request.job}").getOrCreate()
+        spark.sparkContext.setLogLevel("WARN")
+        stores = Stores(spark, request.stores)
+        check_topics(stores, request.ask)
+    except Exception as error:  # whatever it is, someone waits for a line
+        return tell(channel, error)
+    if request.prompt:
+        channel.send("done", status=0)  # ready for the first question
+        for query in channel.queries():
+            answer(request, replace(request.ask, query=query), stores, channel)
+        status = 0
+    else:
+        status = answer(request, request.ask, stores, channel)
+    spark.stop()
+    return status
+
+
+def check_topics(stores: Stores, ask: Ask) -> None:
+    """Raises NotFound for one that no store has or had: rows about nothing would look like an answer."""
+    missing = set(ask.topic)
+    for folder in stores.folders():
+        if missing:
+            missing -= folder.config("topics.json").get("topicConfigTable", {}).keys()
+            missing -= {queue.topic for queue in folder.queues(frozenset(missing))}
+    if missing:
+        raise NotFound(f"no store has the topic {', '.join(sorted(missing))}")
+
+
+def answer(request: Request, ask: Ask, stores: Stores, channel: Channel) -> int:
+    try:
+        with Progress(stores.spark.sparkContext, channel):
+            result: Result = importlib.import_module(f"spark.{request.job}").run(stores, ask)
+            send(request, result, channel)
+    except Exception as error:
+        return tell(channel, error)
+    channel.send("done", status=result.exit_code)
+    return result.exit_code
+
+
+def send(request: Request, result: Result, channel: Channel) -> None:
+    """The rows, or that they are written. Everything is computed before the first word, so that there is either an
+    answer or an error."""
+    head = {
+        "title": result.title,
+        "columns": columns(result.frame),
+        "plot": None if result.plot is None else asdict(result.plot),
+    }
+    frame = result.frame.persist() if request.out and request.rows else result.frame
+    if request.out:
+        write(frame, request.format, request.out, request.run)
+    found = list(rows(frame.limit(request.max_rows + 1))) if request.rows else []
+    channel.send("result", **head)
+    for row in found[: request.max_rows]:
+        channel.send("row", values=row)
+    for note in result.notes:
+        channel.send("note", text=note)
+    if len(found) > request.max_rows:
+        channel.send("note", text=f"these are the first {request.max_rows} rows; --out DIR takes all of them")
+
+
+def tell(channel: Channel, error: BaseException) -> int:
+    traceback.print_exception(error)
+    failure = failure_of(error)
+    channel.send("error", **asdict(failure))
+    return failure.status

@@ -1,0 +1,30 @@
+"""What one task of Spark reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from spark.schema import arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class PartOf(InputPartition):
+    """A part of some table, as `mqctl.store.scan` has planned it."""
+
+    part: Any
+
+
+def read_part(partition: InputPartition, asked: Any, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """`asked` is what this kind of part is told: which messages, or which columns."""
+    assert isinstance(partition, PartOf)
+    expected = arrow_schema(schema)
+    for batch in partition.part.batches(asked):
+        yield batch if batch.schema.equals(expected) else batch.cast(expected)
