@@ -26,6 +26,7 @@ from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command, header_fields
 from mqctl.remoting.headers import CreateTopicHeader
 from mqctl.remoting.pool import ConnectionPool
+from mqctl.remoting.signing import Credentials, sign
 
 B = TypeVar("B", bound=Body)
 
@@ -41,8 +42,15 @@ class Admin:
     All methods raise ConnectionFailed, RequestTimeout, or ResponseError for an answer that is no success.
     """
 
-    def __init__(self, name_servers: str | Sequence[str], *, timeout: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        name_servers: str | Sequence[str],
+        *,
+        timeout: float = TIMEOUT_S,
+        credentials: Credentials | None = None,
+    ) -> None:
         self.timeout = timeout
+        self._credentials = credentials
         self._pool = ConnectionPool()
         self._name_servers = NameServers(self._pool, name_servers, timeout=timeout)
 
@@ -127,8 +135,9 @@ class Admin:
         answer = await self.call(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG))
         return self.decode(TopicConfigTable, answer).topic_config_table
 
-    async def create_topic(self, address: str, config: TopicConfig) -> None:
-        """Creates the topic on this broker or gives it this configuration, the whole of it."""
+    async def create_topic(self, address: str, config: TopicConfig, *, attributes: bool = False) -> None:
+        """Creates the topic on this broker or gives it this configuration, the whole of it. Brokers of 5.x keep
+        attributes, many of which cannot be changed: they go along only if asked for."""
         header = CreateTopicHeader(
             topic=config.topic_name,
             read_queue_nums=config.read_queue_nums,
@@ -139,7 +148,10 @@ class Admin:
             topic_sys_flag=config.topic_sys_flag,
             order=config.order,
         )
-        await self.call(address, Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=header_fields(header)))
+        fields = header_fields(header)
+        if attributes and config.attributes:
+            fields["attributes"] = ",".join(f"+{name}={value}" for name, value in config.attributes.items())
+        await self.call(address, Command(RequestCode.UPDATE_AND_CREATE_TOPIC, ext=fields))
 
     async def topic_stats(self, address: str, topic: str) -> TopicStatsTable:
         command = Command(RequestCode.GET_TOPIC_STATS_INFO, ext={"topic": topic})
@@ -150,7 +162,9 @@ class Admin:
         return self.decode(KVTable, answer).table
 
     async def request(self, address: str, command: Command, timeout: float | None = None) -> Command:
-        """A broker's answer, whatever its code."""
+        """A broker's answer, whatever its code. Name servers want no signature."""
+        if self._credentials is not None:
+            sign(command, self._credentials)
         try:
             return await self._pool.request(address, command, self.timeout if timeout is None else timeout)
         except ConnectionFailed as error:
@@ -160,7 +174,10 @@ class Admin:
         """A broker's answer to a request that must succeed. Raises ResponseError for any other code."""
         answer = await self.request(address, command, timeout)
         if answer.code != ResponseCode.SUCCESS:
-            raise ResponseError(answer.code, answer.remark, address)
+            error = ResponseError(answer.code, answer.remark, address)
+            if "AclException" in (answer.remark or ""):
+                error.hint = "say who you are with the variables MQCTL_ACCESS_KEY and MQCTL_SECRET_KEY"
+            raise error
         return answer
 
     def decode(self, kind: type[B], answer: Command) -> B:

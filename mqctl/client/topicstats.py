@@ -98,26 +98,26 @@ async def traffic_of(admin: Admin, topic: str, brokers: Mapping[str, str]) -> li
     groups = sorted({group for address in brokers.values() for group in await topic_groups(admin, address, topic)})
     found = [Traffic(topic, group) for group in groups] or [Traffic(topic, None)]
     for address in brokers.values():
-        put = await _figures(admin, address, "TOPIC_PUT_NUMS", topic)
+        put = await stats_data(admin, address, "TOPIC_PUT_NUMS", topic)
         for traffic in found:
             traffic.in_tps += put.stats_minute.tps
-            traffic.in_day += _day(put)
+            traffic.in_day += day_sum(put)
             if traffic.group is None:
                 continue
-            got = await _figures(admin, address, "GROUP_GET_NUMS", f"{topic}@{traffic.group}")
+            got = await stats_data(admin, address, "GROUP_GET_NUMS", f"{topic}@{traffic.group}")
             traffic.out_tps += got.stats_minute.tps
-            traffic.out_day += _day(got)
+            traffic.out_day += day_sum(got)
             stats = await consume_stats(admin, address, traffic.group, topic)
             traffic.behind += sum(max(0, at.broker_offset - at.consumer_offset) for at in stats.offset_table.values())
     return found
 
 
-def _day(figures: StatsData) -> int:
+def day_sum(figures: StatsData) -> int:
     """A broker that runs for less than an hour, or a minute, has summed up nothing longer yet."""
     return figures.stats_day.sum or figures.stats_hour.sum or figures.stats_minute.sum
 
 
-async def _figures(admin: Admin, address: str, name: str, key: str) -> StatsData:
+async def stats_data(admin: Admin, address: str, name: str, key: str) -> StatsData:
     command = Command(RequestCode.VIEW_BROKER_STATS_DATA, ext={"statsName": name, "statsKey": key})
     try:
         return admin.decode(StatsData, await admin.call(address, command))

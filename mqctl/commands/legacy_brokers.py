@@ -13,6 +13,7 @@ BROKERS: Final = {
     "clusterList": Old(
         "cluster list", {"m moreStats": "--totals!", "i interval": "--watch", "c clusterName": "--cluster"}
     ),
+    "haStatus": Old("broker ha", {"b brokerAddr": "BROKER", "c clusterName": "--cluster", "i interval": "--watch"}),
     # mqadmin's never ends; ours does unless -i says how often.
     "clusterRT": Old(
         "cluster rt",
@@ -38,6 +39,19 @@ BROKERS: Final = {
     "deleteExpiredCommitLog": Old("broker delete-expired-commitlog", _WHERE_TO_CLEAN, always="--yes"),
     "cleanUnusedTopic": Old("broker clean-unused-topics", _WHERE_TO_CLEAN, always="--yes"),
     "sendMsgStatus": Old("broker send-test", {"b brokerName": "NAME", "s messageSize": "--size", "c count": "--count"}),
+    "exportMetadata": Old(
+        "cluster export metadata",
+        {
+            "c clusterName": "--cluster",
+            "b brokerAddr": "--broker",
+            "t topic": "--topics!",
+            "g subscriptionGroup": "--groups!",
+            "s specialTopic": "--special!",
+            "f filePath": "--folder",
+        },
+    ),
+    "exportConfigs": Old("cluster export configs", {"c clusterName": "--cluster", "f filePath": "--folder"}),
+    "exportMetrics": Old("cluster export metrics", {"c clusterName": "--cluster", "f filePath": "--folder"}),
     "getNamesrvConfig": Old("namesrv config get", {}),
     "updateNamesrvConfig": Old("namesrv config set", {"k key": "KEY=", "v value": "VALUE"}, always="--yes"),
     "updateKvConfig": Old("namesrv kv put", {"s namespace": "NAMESPACE", "k key": "KEY", "v value": "VALUE"}),

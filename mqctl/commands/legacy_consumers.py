@@ -37,6 +37,11 @@ CONSUMERS: Final = {
             "o consumeMessageOrderly": "--orderly/--no-orderly",
         },
     ),
+    "updateSubGroupList": Old(
+        "consumer apply",
+        {"b brokerAddr": "--broker", "c clusterName": "--cluster", "f filename": "--file"},
+        always="--yes",
+    ),
     # With -c mqadmin deletes the retry and dead letter topics as well.
     "deleteSubGroup": Old(
         "consumer delete",
@@ -62,5 +67,5 @@ CONSUMERS: Final = {
         {"s srcGroup": "SOURCE", "d destGroup": "TARGET", "t topic": "", "o offline": ""},
         always="--force --yes",
     ),
-    "startMonitoring": Old("lag", {}, always="--watch=60"),
+    "startMonitoring": Old("monitor", {}),
 }

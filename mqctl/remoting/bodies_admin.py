@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import field
 
 from mqctl.remoting.bodies import (
@@ -133,4 +135,4 @@ class HaRuntimeInfo(Body, kw_only=True):
     master: bool = True
     master_commit_log_max_offset: Long = 0
     in_sync_slave_nums: Int = 0
-    ha_connection_info: list[dict[str, str]] = field(default_factory=list)
+    ha_connection_info: list[dict[str, Any]] = field(default_factory=list)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from mqctl.errors import ConnectionFailed, RequestTimeout
 from mqctl.remoting.codes import request_name
@@ -24,12 +24,42 @@ OPAQUE_MASK: Final = 0x7FFFFFFF
 
 # What may be queued before it is handed to the transport, which then tells whether the peer keeps up.
 EARLY_FLUSH: Final = 1024 * 1024
+# Of requests less: the peer works on the first of many while the others are still being written.
+EARLY_REQUESTS: Final = 32 * 1024
+
+# A shorter silence says nothing about a peer: the caller was in a hurry, and others wait on the same connection.
+SILENCE_SECONDS: Final = 1.0
+# uvloop's timers count whole ms and may be early by one.
+TIMER_SLACK: Final = 0.001
 
 
 class Encodable(Protocol):
     def encode(self) -> bytes:
         """The whole frame."""
         ...
+
+
+class Request(Encodable, Protocol):
+    code: int
+    flag: int
+    opaque: int
+
+
+# Gets the peer's answer, whatever its code, or the reason why there is none.
+Answered = Callable[["Command | ConnectionFailed | RequestTimeout"], None]
+
+
+class Expected(NamedTuple):
+    """An answer that is waited for."""
+
+    answered: Answered
+    asked_at: float
+    timeout: float
+    code: int
+
+    @property
+    def deadline(self) -> float:
+        return self.asked_at + self.timeout
 
 
 RequestSink = Callable[["Connection", Command], None]
@@ -41,6 +71,9 @@ class Connection(asyncio.Protocol):
 
     With `throttle` a peer that does not read its answers is served no further requests until it does. Only
     servers may do that: if both sides did, each could wait for the other.
+
+    With `ends_silence` a request that times out without a byte from the peer all the while ends the connection: the
+    peer hangs, or its machine is gone and TCP would take a quarter of an hour to say so.
     """
 
     def __init__(
@@ -50,8 +83,10 @@ class Connection(asyncio.Protocol):
         *,
         max_frame: int = MAX_FRAME,
         throttle: bool = False,
+        ends_silence: bool = False,
     ) -> None:
         self._throttle = throttle
+        self._ends_silence = ends_silence
         self._paused = False
         self._backlog: deque[Frame] = deque()
         self._close_asked = False
@@ -64,7 +99,10 @@ class Connection(asyncio.Protocol):
         self._out_size = 0
         self._flush_scheduled = False
         self._next_opaque = 0
-        self._waiting: dict[int, asyncio.Future[Command]] = {}
+        self._expected: dict[int, Expected] = {}
+        # One timer for all of them: one each would take longer than the encoding of most commands.
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._keeping_up: asyncio.Future[None] | None = None
         self.peer: tuple[str, int] = ("", 0)
         self.last_active = self.last_heard = self._loop.time()
@@ -86,10 +124,11 @@ class Connection(asyncio.Protocol):
         self._out.clear()
         self._backlog.clear()
         self._caught_up()
-        waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(ConnectionFailed(f"the connection to {self.peer_text} was lost"))
+        if self._timer is not None:
+            self._timer.cancel()
+        expected, self._expected = self._expected, {}
+        for each in expected.values():
+            each.answered(ConnectionFailed(f"the connection to {self.peer_text} was lost"))
         if self._on_close is not None:
             self._on_close(self)
 
@@ -143,10 +182,9 @@ class Connection(asyncio.Protocol):
         self.abort()
 
     def _resolve(self, response: Command) -> None:
-        future = self._waiting.pop(response.opaque, None)
-        # An answer that nobody waits for is one whose request timed out: nothing to do.
-        if future is not None and not future.done():
-            future.set_result(response)
+        expected = self._expected.pop(response.opaque, None)
+        if expected is not None:  # else its request timed out: nothing to do
+            expected.answered(response)
 
     # -- out ----------------------------------------------------------------------------------------
 
@@ -205,32 +243,65 @@ class Connection(asyncio.Protocol):
         if self._keeping_up is not None:
             await asyncio.shield(self._keeping_up)
 
-    def oneway(self, command: Command) -> None:
+    def oneway(self, command: Request) -> None:
         command.flag |= ONEWAY_FLAG
         command.opaque = self._new_opaque()
         self.send(command)
 
-    async def request(self, command: Command, timeout: float) -> Command:
+    async def request(self, command: Request, timeout: float) -> Command:
         """The peer's answer, whatever its code. Raises ConnectionFailed or RequestTimeout."""
+        future: asyncio.Future[Command] = self._loop.create_future()
+
+        def answered(answer: Command | ConnectionFailed | RequestTimeout) -> None:
+            if future.done():
+                return  # cancelled
+            if isinstance(answer, Command):
+                future.set_result(answer)
+            else:
+                future.set_exception(answer)
+
+        self.ask(command, timeout, answered)
+        try:
+            return await future
+        finally:
+            self._expected.pop(command.opaque, None)
+
+    def ask(self, command: Request, timeout: float, answered: Answered) -> None:
+        """As `request`, for callers that have no task to wait in: `answered` is called once, later. Raises
+        ConnectionFailed."""
         if self._transport is None:
             raise ConnectionFailed(f"not connected to {self.peer_text}")
         command.opaque = opaque = self._new_opaque()
-        future: asyncio.Future[Command] = self._loop.create_future()
-        self._waiting[opaque] = future
-        # A timer of our own: asyncio.timeout would take longer than the encoding of most commands.
-        timer = self._loop.call_later(timeout, self._expire, future, command.code, timeout)
-        try:
-            self.send(command)
-            return await future
-        finally:
-            timer.cancel()
-            self._waiting.pop(opaque, None)
+        self.send(command)
+        asked_at = self._loop.time()
+        self._expected[opaque] = Expected(answered, asked_at, timeout, command.code)
+        if self._timer is None or asked_at + timeout < self._timer_at:
+            self._look_at(asked_at + timeout)
+        if self._out_size > EARLY_REQUESTS:
+            self._write()
 
-    def _expire(self, future: asyncio.Future[Command], code: int, timeout: float) -> None:
-        if not future.done():
-            future.set_exception(
-                RequestTimeout(f"{self.peer_text} did not answer {request_name(code)} within {timeout:g} s")
-            )
+    def _look_at(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        """Tells those that waited too long, and looks again when the next one has."""
+        self._timer = None
+        now = self._loop.time() + TIMER_SLACK
+        due = [opaque for opaque, expected in self._expected.items() if expected.deadline <= now]
+        for opaque in due:
+            if (expected := self._expected.pop(opaque, None)) is not None:
+                self._timed_out(expected)
+        if self._expected and self._timer is None:
+            self._look_at(min(expected.deadline for expected in self._expected.values()))
+
+    def _timed_out(self, expected: Expected) -> None:
+        if self._ends_silence and expected.timeout >= SILENCE_SECONDS and self.last_heard <= expected.asked_at:
+            self.abort()
+        name = request_name(expected.code)
+        expected.answered(RequestTimeout(f"{self.peer_text} did not answer {name} within {expected.timeout:g} s"))
 
     def _new_opaque(self) -> int:
         self._next_opaque = (self._next_opaque + 1) & OPAQUE_MASK

@@ -90,3 +90,29 @@ class ConsumeQueueHeader(Struct, rename="camel"):
     index: Int64
     count: Int32
     consumer_group: str | None = None
+
+
+class AccountHeader(Struct, rename="camel"):
+    """UPDATE_AND_CREATE_ACL_CONFIG. Permissions are separated by commas; what is None stays as it is."""
+
+    access_key: str
+    secret_key: str | None = None
+    white_remote_address: str | None = None
+    admin: bool = False
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: str | None = None
+    group_perms: str | None = None
+
+
+class AccessKeyHeader(Struct, rename="camel"):
+    """DELETE_ACL_CONFIG."""
+
+    access_key: str
+
+
+class WhiteAddressesHeader(Struct, rename="camel"):
+    """UPDATE_GLOBAL_WHITE_ADDRS_CONFIG. Addresses are separated by commas; without a file it is plain_acl.yml."""
+
+    global_white_addrs: str
+    acl_file_full_path: str | None = None

@@ -6,13 +6,11 @@ import asyncio
 import os
 from typing import Final
 
-from mqctl.errors import ConfigError, ConnectionFailed, RequestTimeout, ResponseError
+from mqctl.errors import ConfigError, ConnectionFailed, ResponseError
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection, RequestSink
 
 CONNECT_SECONDS: Final = 3.0
-# A shorter silence says nothing about a peer: the caller was in a hurry, and others wait on the same connection.
-SILENCE_SECONDS: Final = 1.0
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -70,16 +68,20 @@ class ConnectionPool:
     async def _open(self, address: str) -> Connection:
         host, port = split_address(address)
         loop = asyncio.get_running_loop()
+
+        def make() -> Connection:
+            return Connection(self._on_request, ends_silence=True)
+
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                _, connection = await loop.create_connection(lambda: Connection(self._on_request), host, port)
+                _, connection = await loop.create_connection(make, host, port)
         except (OSError, TimeoutError) as error:
             raise ConnectionFailed(f"cannot connect to {address}: {_reason(error)}") from None
         return connection
 
     async def request(self, address: str, command: Command, timeout: float) -> Command:
         """The answer, whatever its code."""
-        return await ask(await self.connect(address), command, timeout)
+        return await (await self.connect(address)).request(command, timeout)
 
     async def call(self, address: str, command: Command, timeout: float) -> Command:
         """The answer of a request that must succeed. Raises ResponseError for any other code."""
@@ -96,18 +98,6 @@ class ConnectionPool:
             connection.close()
         # Transports close on the next turn of the loop.
         await asyncio.sleep(0)
-
-
-async def ask(connection: Connection, command: Command, timeout: float) -> Command:
-    """The answer, whatever its code. Without a byte from the peer all the while, the connection is ended: the peer
-    hangs, or its machine is gone and TCP would take a quarter of an hour to say so. The next request gets a new one."""
-    last_heard = connection.last_heard
-    try:
-        return await connection.request(command, timeout)
-    except RequestTimeout:
-        if timeout >= SILENCE_SECONDS and connection.last_heard == last_heard:
-            connection.abort()
-        raise
 
 
 def _reason(error: OSError | TimeoutError) -> str:

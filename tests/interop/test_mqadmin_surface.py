@@ -217,15 +217,6 @@ def test_what_our_broker_answers_better(java49: ClientDriver, our_broker: OurBro
     assert float(in_tps) > 0 < float(out_tps)
     secured = ("updateBrokerConfig", "-b", our_broker.address, "-k", "storePathRootDir", "-v", "/tmp/x")
     assert "CODE: 16  DESC: storePathRootDir cannot be set over the network" in refused(java49, our_broker, *secured)
-    for command, more, code in (
-        ("clusterAclConfigVersion", (), 1),
-        ("getAclConfig", (), 1),
-        ("updateAclConfig", ("-a", "RocketMQ", "-s", "12345678"), 209),
-        ("deleteAclConfig", ("-a", "RocketMQ"), 210),
-        ("updateGlobalWhiteAddr", ("-g", "10.0.0.1"), 211),
-    ):
-        reason = refused(java49, our_broker, command, "-b", our_broker.address, *more)
-        assert f"CODE: {code}  DESC: access control is not enabled" in reason
 
 
 def test_with_the_tool_of_5_5(java55: ClientDriver, our_broker: OurBroker, unique: Unique, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 
 import psutil
 
+from mqctl import __version__
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import KVTable
 from mqctl.remoting.bodies_admin import HaRuntimeInfo
@@ -79,6 +80,7 @@ class RuntimeAdmin:
             "brokerActive": "true",
             "brokerVersionDesc": VERSION_NAME,
             "brokerVersion": str(VERSION_4_9_7),
+            "mqctlVersion": __version__,
             "bootTimestamp": str(self._boot_ms),
             "runtime": duration_text((self._clock.now_ms() - self._boot_ms) // 1000),
             "startAcceptSendRequestTimeStamp": str(self._config.start_accept_send_request_time_stamp),

@@ -13,8 +13,8 @@ import psutil
 
 from mqctl.errors import StoreError
 from mqctl.remoting.connection import Connection
-from mqctl.server.broker import admin_acl
 from mqctl.server.broker.acks import Acks
+from mqctl.server.broker.admin_acl import AclAdmin
 from mqctl.server.broker.admin_clients import ClientAdmin
 from mqctl.server.broker.admin_config import ConfigAdmin
 from mqctl.server.broker.admin_groups import GroupAdmin
@@ -152,7 +152,7 @@ class Broker:
             **QueueAdmin(clients, store).handlers(),
             **ConfigAdmin(config, topics, self.clock, config_file).handlers(),
             **RuntimeAdmin(config, store, self.acks, self.stats, self.delays, self.clock).handlers(),
-            **admin_acl.handlers(),
+            **AclAdmin(config, self.clock, config_file).handlers(),
         }
 
     # -- start --------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -103,16 +102,6 @@ async def test_a_changed_permission_holds_at_once(tmp_path: Path) -> None:
         await client.ok(UPDATE, body=b"brokerPermission=4")
         assert (await client.send()).code == 16
         assert house.broker.topics.data_version != before  # name servers take the topics anew
-
-
-@pytest.mark.parametrize(
-    ("code", "ext", "expected"), [(50, {"accessKey": "a"}, 209), (51, {}, 210), (52, {}, 1), (53, {}, 211), (54, {}, 1)]
-)
-@in_loop
-async def test_there_is_no_access_control(tmp_path: Path, code: int, ext: dict[str, Any], expected: int) -> None:
-    async with serving(tmp_path) as (_, client):
-        answer = await client.ask(code, ext)
-        assert (answer.code, "access control is not enabled" in (answer.remark or "")) == (expected, True)
 
 
 @in_loop

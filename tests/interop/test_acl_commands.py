@@ -1,0 +1,87 @@
+"""Accounts: Apache's mqadmin against our broker, `mqctl acl` against Apache's broker with access control on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqctl.exit import ExitCode
+from mqctl.remoting.bodies_acl import PlainAccessConfig
+from mqctl.server.broker.aclfiles import AclFiles
+from tests.cli.running import Cli
+from tests.interop.acting import mqadmin_in
+from tests.peers import wire
+from tests.peers.apache import ApacheBroker, ApacheNamesrv
+from tests.peers.cache import require
+from tests.peers.driver import ClientDriver
+from tests.peers.ours import OurBroker
+
+pytestmark = pytest.mark.interop
+
+ADMIN = {"MQCTL_ACCESS_KEY": "operators", "MQCTL_SECRET_KEY": "12345678"}
+
+
+def test_mqadmin_keeps_accounts_at_our_broker(java49: ClientDriver, own_broker: OurBroker) -> None:
+    at = ("-b", own_broker.address)
+    perms = ("-i", "DENY", "-t", "topicA=PUB|SUB,topicB=SUB", "-g", "groupA=SUB", "-w", "10.0.0.*", "-m", "false")
+    mqadmin_in(java49, own_broker, "updateAclConfig", *at, "-a", "RocketMQ", "-s", "12345678", *perms)
+    mqadmin_in(java49, own_broker, "updateAclConfig", "-c", own_broker.cluster, "-a", "another1", "-s", "12345678")
+    mqadmin_in(java49, own_broker, "updateGlobalWhiteAddr", *at, "-g", "10.1.0.1,10.2.0.*", "-p", "")
+    shown = mqadmin_in(java49, own_broker, "getAclConfig", *at)
+    assert "globalWhiteRemoteAddresses: [10.1.0.1, 10.2.0.*]" in shown
+    values = [line.split(":", 1)[1].strip() for line in shown.splitlines() if line.startswith("  ")]
+    first = ["RocketMQ", "******", "10.0.0.*", "false", "DENY", "", "[topicA=PUB|SUB, topicB=SUB]", "[groupA=SUB]"]
+    assert values == [*first, "another1", "******", "", "false", "", "", "", ""]
+    version = mqadmin_in(java49, own_broker, "clusterAclConfigVersion", "-c", own_broker.cluster)
+    (row,) = [line.split() for line in version.splitlines() if line.startswith(own_broker.cluster)]
+    assert row[1:5] == [own_broker.name, own_broker.address, str(own_broker.conf_file.parent / "plain_acl.yml"), "3"]
+    mqadmin_in(java49, own_broker, "deleteAccessConfig", *at, "-a", "another1")
+    assert "another1" not in mqadmin_in(java49, own_broker, "getAclConfig", *at)
+
+
+class SecuredBroker(ApacheBroker):
+    """Lets in only those with an account, of a file that our broker's code wrote."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        account = PlainAccessConfig(access_key="operators", secret_key="12345678", admin=True)
+        AclFiles(self.workdir / "conf").put_account(account, 1_700_000_000_000)
+
+    def is_ready(self) -> bool:
+        return wire.registered(self.namesrv, self.address)
+
+
+@pytest.fixture
+def secured(apache_namesrv: ApacheNamesrv, tmp_path: Path) -> Iterator[SecuredBroker]:
+    conf = {"aclEnable": "true"}
+    name = "secured"
+    with require(SecuredBroker, "4.9.7", tmp_path, apache_namesrv.address, name, name, conf=conf) as server:
+        yield server
+
+
+def test_our_commands_at_a_broker_that_wants_signatures(secured: SecuredBroker, tmp_path: Path) -> None:
+    variables = {"NAMESRV_ADDR": secured.namesrv, "HOME": str(tmp_path)}
+    at = ("-c", secured.cluster)
+    ended = Cli(variables)("acl", "account", "list", *at)
+    assert ended.status == ExitCode.REFUSED
+    assert "MQCTL_ACCESS_KEY" in ended.err
+    assert Cli({**variables, **ADMIN, "MQCTL_SECRET_KEY": "wrong"})("topic", "update", "t", *at).status != 0
+
+    cli = Cli({**variables, **ADMIN})
+    cli.ok("acl", "account", "update", "orderService", "--secret-key", "87654321", "--topic-perms", "a=PUB", *at)
+    cli.ok("acl", "account", "update", "orderService", "--admin", "--group-perms", "g=SUB,h=DENY", *at)
+    cli.ok("acl", "account", "update", "orderService", "--default-topic-perm", "SUB", *at)
+    rows = cli.ok("acl", "account", "list", "--show-secrets", "-o", "json", *at).json
+    (account,) = [row for row in rows if row["accessKey"] == "orderService"]
+    assert (account["secretKey"], account["admin"], account["defaultTopicPerm"]) == ("87654321", True, "SUB")
+    assert (account["topicPerms"], account["groupPerms"]) == (["a=PUB"], ["g=SUB", "h=DENY"])
+    service = Cli({**variables, "MQCTL_ACCESS_KEY": "orderService", "MQCTL_SECRET_KEY": "87654321"})
+    service.ok("topic", "update", "secured-topic", *at)
+    [version] = cli.ok("clusterAclConfigVersion", *at, "--output", "json").json
+    assert version["counter"] == 4
+    cli.ok("acl", "account", "delete", "orderService", "--yes", *at)
+    assert service("topic", "update", "secured-topic", *at).status != 0
+    cli.ok("updateGlobalWhiteAddr", "-g", "127.0.0.1", *at)
+    assert cli.ok("acl", "whitelist", "list", "-o", "json", *at).json[0]["addresses"] == ["127.0.0.1"]
