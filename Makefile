@@ -22,6 +22,9 @@ $(VENV)/installed-dev: $(VENV)/installed
 run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with the store in ./$(DATA)
 	$(BIN)/mqctl standalone --store $(DATA)
 
+quickstart: $(VENV)/installed  ## see it at work: servers, a producer, two consumers, live numbers; leaves nothing behind
+	$(BIN)/mqctl quickstart
+
 test: lint  ## lint, check types, run the whole suite (interop tests need Java, Maven and Go)
 	@# What fails beside another worker gets a second chance alone: five JVMs on two cores can starve a client.
 	$(BIN)/python -m pytest -n 2 --dist worksteal || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
@@ -44,10 +47,17 @@ crash: $(VENV)/installed-dev  ## kill the broker and tear stores; MQCTL_CRASH_RO
 fuzz: $(VENV)/installed-dev  ## throw damaged frames at a live broker; MQCTL_FUZZ_SECONDS=600 for longer
 	$(BIN)/python -m pytest -s tests/fuzz
 
+soak: $(VENV)/installed-dev  ## 200 clients for 20 minutes: nothing lost, memory flat; SOAK='--minutes 3' for less
+	$(BIN)/python -m tests.soak $(SOAK)
+
 bench: $(VENV)/installed-dev  ## compare with Apache's broker under the same load, print ratios
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.clients
 	$(BIN)/python -m tests.bench.commands
+
+binary: $(VENV)/installed-dev  ## build dist/mqctl: everything in one file, for machines without Python
+	$(BIN)/pyinstaller --clean --noconfirm --log-level WARN --workpath build dist/mqctl.spec
+	@ls -lh dist/mqctl
 
 completions: $(VENV)/installed  ## generate the shell completion files
 	$(BIN)/mqctl completion bash > completions/mqctl.bash
@@ -60,4 +70,4 @@ docs: $(VENV)/installed  ## write the pages about the command line
 clean:  ## remove the environment and caches; stores are left alone
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run test unit lint format crash fuzz bench completions docs clean
+.PHONY: help run quickstart test unit lint format crash fuzz soak bench binary completions docs clean

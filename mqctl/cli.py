@@ -23,6 +23,10 @@ PROGRAM: Final = "mqctl"
 
 # Noun: module below mqctl.commands, one line of help.
 NOUNS: Final = {
+    "quickstart": (
+        "quickstart",
+        "See it at work: servers, a topic, a producer and two consumers, with live numbers and commands to try next.",
+    ),
     "standalone": ("standalone", "Run a name server and a broker in one process, to try things out."),
     "namesrv": ("namesrv", "Run a name server; show and change settings of running ones."),
     "broker": ("broker", "Run a broker; show, change and drain running ones."),
@@ -36,6 +40,11 @@ NOUNS: Final = {
         "top",
         "Watch a cluster in the whole terminal: brokers, the busiest topics, the groups that are behind the most.",
     ),
+    "monitor": (
+        "monitor",
+        "Look after a cluster, and write a line when something begins to go wrong or is well again.",
+    ),
+    "acl": ("acl", "Show and change accounts, and addresses that need none."),
     "undo": ("undo", "Put back what a command of mine changed: the last one, or the one with this number."),
     "context": ("context", "Give clusters names, and choose the one that commands are for."),
     "msg": ("msg", "Send messages, find them, and follow topics."),
@@ -43,6 +52,11 @@ NOUNS: Final = {
     "replay": ("replay", "Send what a topic holds into a topic once more, of the same cluster or another."),
     "delay": ("delay", "List delayed messages and take them back."),
     "store": ("store", "Look into a store folder, check it, repair it, move messages; no broker is needed."),
+    "analyze": ("analyze", "Ask the stores of one broker or of a whole cluster, with Spark."),
+    "doctor": (
+        "doctor",
+        "Look for what is wrong with this machine, a broker's configuration and a cluster, and say how to mend it.",
+    ),
     "shutdown": ("shutdown", "Stop name servers or brokers that run on this machine."),
     "completion": ("completion", "Print a shell's completion script."),
     "version": ("version", "Print the version."),
@@ -76,6 +90,7 @@ def _root() -> None:
 
     \b
     Try it:
+      mqctl quickstart                      all of it at work, on one screen; or by hand:
       mqctl standalone                      in one terminal, then in another
       mqctl topic update orders
       mqctl msg send orders 'hello'

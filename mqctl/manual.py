@@ -55,7 +55,11 @@ short and long flags and without regard to case: replace `mqadmin` by `mqctl` in
 - data is printed in mqctl's tables, not in mqadmin's columns; `--output json` works behind the old names as well, while
   `-o` has its old meaning there
 - the exit status is not 0 when something failed; errors are one line on stderr, without a stack
-- `updateTopic` and `updateSubGroup` change what is given and leave the rest; mqadmin resets it to its defaults
+- `updateTopic`, `updateSubGroup` and `updateAclConfig` change what is given and leave the rest; mqadmin resets it to
+  its defaults
+- without `-f` the export commands print to stdout, mqadmin writes below /tmp/rocketmq/export
+- `startMonitoring` prints what begins to go wrong and what is well again; mqadmin writes a log
+- secrets of accounts are shown with `acl account list --show-secrets` only
 - `clusterRT` measures once unless `-i` says how often, `brokerConsumeStats` has no use for `-t`
 - nothing is asked, as with mqadmin; under the new names commands that destroy something ask first, or need `--yes`
 
@@ -63,7 +67,15 @@ short and long flags and without regard to case: replace `mqadmin` by `mqctl` in
 |---|---|---|
 """
 
-# All that mqadmin 4.9.7 has.
+MQADMIN_END: Final = """
+These are all of mqadmin 4.9.7, and those of 5.x that mean something to a broker of the 4.9 level. The others are left
+out:
+
+| mqadmin 5.x | what it is about |
+|---|---|
+"""
+
+# All that mqadmin 4.9.7 has, checked by a test.
 MQADMIN_4_9_7: Final = """
 addWritePerm allocateMQ brokerConsumeStats brokerStatus checkMsgSendRT cleanExpiredCQ cleanUnusedTopic
 cloneGroupOffset clusterAclConfigVersion clusterList clusterRT consumeMessage consumerConnection consumerProgress
@@ -74,6 +86,30 @@ resetOffsetByTime sendMessage sendMsgStatus skipAccumulatedMessage startMonitori
 topicRoute topicStatus updateAclConfig updateBrokerConfig updateGlobalWhiteAddr updateKvConfig updateNamesrvConfig
 updateOrderConf updateSubGroup updateTopic updateTopicPerm wipeWritePerm
 """
+
+# What 5.x has besides, and why it is left out here: by reason. 4.9.7 has nothing of the kind, nor has our broker.
+LEFT_OUT: Final = {
+    "users and policies of the access control of 5.x; accounts of 4.x are in `mqctl acl`": """
+        createUser updateUser deleteUser getUser listUser copyUser createAcl updateAcl deleteAcl getAcl listAcl copyAcl
+        """,
+    "static topics, whose queues move between brokers": "updateStaticTopic remappingStaticTopic",
+    "controllers, which elect masters": """
+        getControllerMetaData getControllerConfig updateControllerConfig getSyncStateSet electMaster
+        cleanBrokerMetadata getBrokerEpoch resetMasterFlushOffset
+        """,
+    "POP, where brokers hand out single messages": "setConsumeMode exportPopRecord",
+    "flow control of cold reads, and how the log is read ahead": """
+        getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig
+        setCommitLogReadAheadMode
+        """,
+    "stores in RocksDB, compacted topics, and the timer engine that is kept in RocksDB": """
+        exportMetadataInRocksDB rocksDBConfigToJson checkRocksdbCqWriteProgress dumpCompactionLog switchTimerEngine
+        """,
+    "several brokers in one process": "addBroker removeBroker",
+    "lite topics": """
+        getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch
+        """,
+}
 
 
 def commands_page() -> str:
@@ -126,11 +162,8 @@ def _type_text(param: Any) -> str:
 
 def mqadmin_page() -> str:
     rows = [_mqadmin_row(name, old) for name, old in sorted(NAMES.items(), key=lambda item: item[0].lower())]
-    missing = [name for name in MQADMIN_4_9_7.split() if name not in NAMES]
-    end = (
-        f"\nOf mqadmin 4.9.7, not there: {', '.join(missing)}.\n" if missing else "\nThese are all of mqadmin 4.9.7.\n"
-    )
-    return MQADMIN_HEAD + "".join(rows) + end
+    left_out = [f"| {', '.join(names.split())} | {reason} |\n" for reason, names in LEFT_OUT.items()]
+    return MQADMIN_HEAD + "".join(rows) + MQADMIN_END + "".join(left_out)
 
 
 def _mqadmin_row(name: str, old: Old) -> str:

@@ -104,6 +104,10 @@ class Output:
             return lambda row: self._write(_csv([_csv_cells(columns, row)]))
         return lambda row: self._write(visible(line(row)) + "\n")
 
+    def document_text(self, value: Any) -> str:
+        """What is no listing: JSON, unless YAML is asked for."""
+        return _yaml(value) if self._format is Format.YAML else _json(value, indent=2)
+
     def _write(self, text: str) -> None:
         self._env.stdout.write(text)
         self._env.stdout.flush()

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import psutil
 
-# A process of both kinds at once.
-BOTH: Final = "standalone"
+# Processes of both kinds at once.
+BOTH: Final = ("standalone", "quickstart")
 
 # Of the interpreter; their values must not be taken for the script.
 _PYTHON_OPTIONS_WITH_VALUE: Final = frozenset({"-X", "-W", "--check-hash-based-pycs"})
@@ -18,11 +18,15 @@ _PYTHON_OPTIONS_WITH_VALUE: Final = frozenset({"-X", "-W", "--check-hash-based-p
 
 def find_servers(kind: str, port: int | None) -> list[psutil.Process]:
     """This user's `namesrv` or `broker` processes, all or the one that listens on `port`."""
-    return [process for process in _mine() if _is_server(process, kind) and (port is None or _listens(process, port))]
+    found = [process for process in _mine() if _is_server(process, kind)]
+    # The one-file executable is two processes with one command line. The server is the child; the parent unpacked it
+    # and waits to clear up.
+    parents = {process.info["ppid"] for process in found}
+    return [each for each in found if each.pid not in parents and (port is None or _listens(each, port))]
 
 
 def _mine() -> list[psutil.Process]:
-    found = psutil.process_iter(["uids"])
+    found = psutil.process_iter(["uids", "ppid"])
     return [
         p for p in found if p.info["uids"] is not None and p.info["uids"].real == os.getuid() and p.pid != os.getpid()
     ]
@@ -30,7 +34,7 @@ def _mine() -> list[psutil.Process]:
 
 def _is_server(process: psutil.Process, kind: str) -> bool:
     try:
-        return server_noun(process.cmdline()) in (kind, BOTH)
+        return server_noun(process.cmdline()) in (kind, *BOTH)
     except psutil.Error:  # it ended while we looked
         return False
 
@@ -44,7 +48,7 @@ def _listens(process: psutil.Process, port: int) -> bool:
 
 
 def server_noun(cmdline: Sequence[str]) -> str | None:
-    """`namesrv`, `broker` or `standalone` when the command line runs such a server, else None.
+    """`namesrv`, `broker`, `standalone` or `quickstart` when the command line runs such a server, else None.
 
     `mqctl broker VERB` is a command about brokers and not one, hence the care with words after the noun.
     """
@@ -54,7 +58,7 @@ def server_noun(cmdline: Sequence[str]) -> str | None:
     from mqctl.cli import build, load
 
     noun, words = _first_word(words, build())
-    if noun not in ("namesrv", "broker", BOTH):
+    if noun not in ("namesrv", "broker", *BOTH):
         return None
     verb, _ = _first_word(words, load(noun))
     return noun if verb is None else None

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+from datetime import UTC, datetime
 from typing import Final, Self
 
+from mqctl.client.admin import Admin
 from mqctl.client.delivery import Delivery
 from mqctl.client.engine import Engine
+from mqctl.client.messages import brokers_of_topic, by_key
 from mqctl.client.outgoing import Encoder, Outgoing
 from mqctl.client.results import SendResult
+from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.codes import RequestCode
+from mqctl.remoting.command import Command
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.remoting.unique_id import UniqueIdGenerator
 from mqctl.store.properties import (
@@ -31,6 +37,8 @@ from mqctl.store.properties import (
     join_properties,
 )
 from mqctl.store.record import SYS_BORN_HOST_V6, SYS_STORE_HOST_V6, SYS_TRANSACTION_MASK
+
+_DAY_MS: Final = 86_400_000
 
 # What RocketMQ's own tools call themselves; a broker needs no configuration for producers.
 PRODUCER_GROUP: Final = "TOOLS_PRODUCER"
@@ -60,6 +68,39 @@ def copy_of(message: ReceivedMessage, topic: str, msg_id: str, also: dict[str, s
         message.sys_flag & ~_OF_ONE_RECORD,
         properties,
     )
+
+
+def derived_id(message: ReceivedMessage, purpose: str) -> str:
+    """The id of a message's copy, the same whoever makes it for the same purpose: so that a copy can be found.
+
+    The time in it is one before the message was stored in any time zone: tools look for a message from that time on.
+    """
+    digest = hashlib.sha256(f"{purpose} {message.offset_msg_id}".encode()).digest()
+    stored = datetime.fromtimestamp(message.store_timestamp / 1000, UTC)
+    month = stored.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    elapsed = max(0, message.store_timestamp - int(month.timestamp()) * 1000 - _DAY_MS)
+    return (digest[:10] + (elapsed & 0xFFFFFFFF).to_bytes(4, "big") + digest[10:12]).hex().upper()
+
+
+async def is_stored(admin: Admin, topic: str, msg_id: str) -> bool:
+    """Whether the topic has a message with this id. Raises MqError when a broker that may have it cannot be asked."""
+    answers = await by_key(admin, topic, msg_id, maximum=1, unique=True)
+    if any(answers.given.values()):
+        return True
+    for error in answers.failed.values():
+        raise error
+    return False
+
+
+async def check_index(admin: Admin, topic: str) -> None:
+    """Raises ConfigError for a broker without an index: there nobody can tell what was sent already."""
+    for name, address in (await brokers_of_topic(admin, topic)).items():
+        answer = await admin.call(address, Command(RequestCode.GET_BROKER_CONFIG))
+        if "messageIndexEnable=false" in answer.body.decode(errors="replace").split():
+            raise ConfigError(
+                f"{name} keeps no index (messageIndexEnable), so messages could be sent twice",
+                hint="send to a topic of another broker",
+            )
 
 
 class Copier:

@@ -8,30 +8,24 @@ that id. This holds over interruptions, machines and people, and needs no file o
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 from mqctl.client.admin import Admin
-from mqctl.client.copying import Copier, copy_of
+from mqctl.client.copying import Copier, check_index, copy_of, derived_id, is_stored
 from mqctl.client.everywhere import ask_all, ask_each, guess
-from mqctl.client.messages import brokers_of_topic, by_key
+from mqctl.client.messages import brokers_of_topic
 from mqctl.client.selecting import origin_topic
 from mqctl.client.topics import DLQ_PREFIX
-from mqctl.errors import ConfigError, MqError, NotFound, ResponseError
+from mqctl.errors import MqError, NotFound, ResponseError
 from mqctl.remoting.bodies import TopicStatsTable
-from mqctl.remoting.codes import RequestCode
-from mqctl.remoting.command import Command
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.properties import ORIGIN_MESSAGE_ID
 
 # One failure may be the message's own; so many in a row are the cluster's, and the rest would fare no better.
 MAX_FAILURES: Final = 5
-
-_DAY_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +88,12 @@ class Sent:
 
 
 def copy_id(letter: ReceivedMessage) -> str:
-    """The id of a letter's copy, the same whoever makes it.
-
-    The time in it is one before the letter was stored in any time zone: tools look for a message from that time on.
-    """
-    digest = hashlib.sha256(f"again {letter.offset_msg_id}".encode()).digest()
-    stored = datetime.fromtimestamp(letter.store_timestamp / 1000, UTC)
-    month = stored.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    elapsed = max(0, letter.store_timestamp - int(month.timestamp()) * 1000 - _DAY_MS)
-    return (digest[:10] + (elapsed & 0xFFFFFFFF).to_bytes(4, "big") + digest[10:12]).hex().upper()
+    return derived_id(letter, "again")
 
 
 async def was_sent(admin: Admin, letter: ReceivedMessage, topic: str) -> bool:
     """Raises MqError when a broker that may have the copy cannot be asked."""
-    answers = await by_key(admin, topic, copy_id(letter), maximum=1, unique=True)
-    if any(answers.given.values()):
-        return True
-    for error in answers.failed.values():
-        raise error
-    return False
+    return await is_stored(admin, topic, copy_id(letter))
 
 
 async def send_again(
@@ -133,7 +114,7 @@ async def send_again(
     async for letter in letters:
         target = topic or origin_topic(letter)
         if target not in checked:
-            await _check_index(admin, target)
+            await check_index(admin, target)
             checked.add(target)
         sent = await _send_once(admin, copier, letter, target, dry_run)
         failures = failures + 1 if sent.outcome in (Outcome.FAILED, Outcome.UNKNOWN) else 0
@@ -163,14 +144,3 @@ async def _send_once(admin: Admin, copier: Copier, letter: ReceivedMessage, topi
     except MqError as error:
         return Sent(letter, topic, msg_id, Outcome.UNKNOWN, error.message)
     return Sent(letter, topic, msg_id, Outcome.SENT)
-
-
-async def _check_index(admin: Admin, topic: str) -> None:
-    """Raises ConfigError for a broker without an index: there nobody can tell what was sent already."""
-    for name, address in (await brokers_of_topic(admin, topic)).items():
-        answer = await admin.call(address, Command(RequestCode.GET_BROKER_CONFIG))
-        if "messageIndexEnable=false" in answer.body.decode(errors="replace").split():
-            raise ConfigError(
-                f"{name} keeps no index (messageIndexEnable), so messages could be sent twice",
-                hint="send to a topic of another broker with --to",
-            )

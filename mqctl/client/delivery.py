@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
-from typing import Final
-
-from msgspec import Struct, field
 
 from mqctl.client.admin import AUTO_CREATE_TOPIC
 from mqctl.client.engine import Engine
 from mqctl.client.faults import FaultTable
 from mqctl.client.outgoing import NEW_TOPIC_QUEUES, Encoder, Outgoing
 from mqctl.client.queues import QueueChooser, writable_queues
-from mqctl.client.results import STORED, SendResult, refusal
-from mqctl.errors import ConnectionFailed, MqError, NoBroker, NotFound, RequestTimeout
+from mqctl.client.results import SendResult
+from mqctl.client.sending import Sending
+from mqctl.errors import MqError, NoBroker, NotFound, RequestTimeout
 from mqctl.remoting.bodies import MessageQueue, TopicRouteData
-from mqctl.remoting.command import Command, HeaderError
-
-# Before the same broker is asked again: it may be in the middle of a restart.
-RETRY_PAUSE_S: Final = 0.1
 
 # Gets the message, its result, the broker's address, when it was sent (on the clock of `time.time`), the region.
 StoredListener = Callable[[Outgoing, SendResult, str, float, str], None]
-
-
-class SendAnswer(Struct, rename="camel", gc=False):
-    msg_id: str
-    queue_id: int
-    queue_offset: int
-    region: str = field(name="MSG_REGION", default="")
-    trace_on: bool = field(name="TRACE_ON", default=True)
 
 
 class Delivery:
@@ -41,9 +28,9 @@ class Delivery:
 
     def __init__(self, engine: Engine, encoder: Encoder, *, retries: int, faults: FaultTable | None) -> None:
         """`faults`: keeps slow brokers out of use; None uses all in turn."""
-        self._engine = engine
-        self._encoder = encoder
-        self._retries = retries
+        self.engine = engine
+        self.encoder = encoder
+        self.retries = retries
         self._faults = faults
         self._choosers: dict[str, QueueChooser] = {}
         self.on_stored: StoredListener | None = None
@@ -51,95 +38,60 @@ class Delivery:
 
     async def queues(self, topic: str, timeout: float) -> list[MessageQueue]:
         """Where messages of the topic may go."""
-        return list((await self._chooser(topic, timeout)).queues)
+        return list((await self.chooser(topic, timeout)).queues)
 
-    async def deliver(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None = None) -> SendResult:
+    def begin(
+        self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None = None
+    ) -> asyncio.Future[SendResult]:
         """Sent to `queue` if given, else to that of its order key, else to the next one. The time-out holds for all
         attempts together."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        chooser = self._choosers.get(outgoing.topic) or await self._chooser(outgoing.topic, timeout)
-        failed: str | None = None
-        failure: MqError | None = None
-        for _ in range(self._retries + 1):
-            target = queue or self._choose(chooser, outgoing, failed)
-            if target.broker_name == failed:
-                await asyncio.sleep(min(RETRY_PAUSE_S, max(0.0, deadline - loop.time())))
-            left = deadline - loop.time()
-            if left <= 0:
-                break
-            try:
-                return await self._attempt(outgoing, target, left)
-            except MqError as error:
-                if not error.retriable:
-                    raise
-                failure = error
-            failed = target.broker_name
-        raise failure or RequestTimeout(f"no broker could be asked within {timeout:g} s")
+        sending = Sending(self, outgoing, timeout, queue)
+        sending.attempt()
+        return sending.done
+
+    async def deliver(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None = None) -> SendResult:
+        return await self.begin(outgoing, timeout, queue)
 
     async def deliver_oneway(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None = None) -> None:
         """Returns when the message is on its way; whether it arrives is not known."""
-        chooser = await self._chooser(outgoing.topic, timeout)
-        target = queue or self._choose(chooser, outgoing, None)
-        await self._engine.oneway(self._address(target), self._encoder.request(outgoing, target), timeout)
+        chooser = await self.chooser(outgoing.topic, timeout)
+        target = queue or self.choose(chooser, outgoing, None)
+        await self.engine.oneway(self.address(target), self.encoder.request(outgoing, target), timeout)
 
-    # -- one attempt ------------------------------------------------------------------------------------
+    # -- brokers ----------------------------------------------------------------------------------------
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
-        began = time.time()
-        try:
-            address = self._address(queue)
-            answer = await self._engine.request(address, self._encoder.request(outgoing, queue), timeout)
-            status = STORED.get(answer.code)
-            if status is None:
-                raise refusal(answer.code, answer.remark, address)
-        except MqError as error:
-            self._note(queue.broker_name, began, failed=True)
-            if isinstance(error, (ConnectionFailed, NoBroker)):
-                self._engine.spawn(self._look_again(outgoing.topic))
-            raise
-        self._note(queue.broker_name, began, failed=False)
-        fields = _read(answer, address)
-        place = (
-            queue
-            if fields.queue_id == queue.queue_id
-            else MessageQueue(queue.topic, queue.broker_name, fields.queue_id)
-        )
-        result = SendResult(outgoing.msg_id, fields.msg_id, place, fields.queue_offset, status)
-        if self.on_stored is not None and fields.trace_on:
-            self.on_stored(outgoing, result, address, began, fields.region)
-        return result
-
-    def _address(self, queue: MessageQueue) -> str:
-        address = self._engine.routes.master(queue.broker_name)
+    def address(self, queue: MessageQueue) -> str:
+        address = self.engine.routes.master(queue.broker_name)
         if address is None:
             raise NoBroker(f"no master of broker {queue.broker_name} is running")
         return address
 
-    def _note(self, broker_name: str, began: float, *, failed: bool) -> None:
+    def note(self, broker_name: str, began: float, *, failed: bool) -> None:
+        """How an attempt went."""
         if self._faults is not None:
             self._faults.update(broker_name, (time.time() - began) * 1000, failed=failed)
 
-    async def _look_again(self, topic: str) -> None:
+    def look_again(self, topic: str) -> None:
         """The broker may have moved, and 30 s until the next refresh are long."""
-        try:
-            await self._engine.routes.refresh(topic)
-        except MqError:
-            return  # the old route stays
+        self.engine.spawn(self._refresh(topic))
+
+    async def _refresh(self, topic: str) -> None:
+        with contextlib.suppress(MqError):  # the old route stays
+            await self.engine.routes.refresh(topic)
 
     # -- queues -----------------------------------------------------------------------------------------
 
-    def _choose(self, chooser: QueueChooser, outgoing: Outgoing, failed: str | None) -> MessageQueue:
+    def choose(self, chooser: QueueChooser, outgoing: Outgoing, failed_at: str | None) -> MessageQueue:
         if outgoing.order_key is not None:
             return chooser.by_key(outgoing.order_key)
         if self._faults is not None:
             return chooser.at_good_broker(self._faults)
-        return chooser.in_turn(failed)
+        return chooser.in_turn(failed_at)
 
-    def _route_changed(self, topic: str, route: TopicRouteData) -> None:
-        self._choosers.pop(topic, None)
+    def known_chooser(self, topic: str) -> QueueChooser | None:
+        return self._choosers.get(topic)
 
-    async def _chooser(self, topic: str, timeout: float) -> QueueChooser:
+    async def chooser(self, topic: str, timeout: float) -> QueueChooser:
         chooser = self._choosers.get(topic)
         if chooser is None:
             try:
@@ -150,11 +102,14 @@ class Delivery:
             chooser = self._choosers[topic] = QueueChooser(queues)
         return chooser
 
+    def _route_changed(self, topic: str, route: TopicRouteData) -> None:
+        self._choosers.pop(topic, None)
+
     async def _find_queues(self, topic: str) -> list[MessageQueue]:
         try:
-            queues = writable_queues(await self._engine.routes.find(topic), topic)
+            queues = writable_queues(await self.engine.routes.find(topic), topic)
             if not queues:  # what was known may be old
-                queues = writable_queues(await self._engine.routes.refresh(topic), topic)
+                queues = writable_queues(await self.engine.routes.refresh(topic), topic)
         except NotFound as missing:
             queues = await self._queues_of_new(topic, missing)
         if not queues:
@@ -168,16 +123,9 @@ class Delivery:
         """Brokers that create topics on first use have one topic which says with how many queues. The topic's own
         route replaces this guess at the next refresh."""
         try:
-            route = await self._engine.routes.find(AUTO_CREATE_TOPIC)
+            route = await self.engine.routes.find(AUTO_CREATE_TOPIC)
         except NotFound:
-            if not (await self._engine.name_servers.cluster_info()).broker_addr_table:
+            if not (await self.engine.name_servers.cluster_info()).broker_addr_table:
                 raise NoBroker("no broker has registered with the name servers") from None
             raise missing from None
         return writable_queues(route, topic, at_most=NEW_TOPIC_QUEUES)
-
-
-def _read(answer: Command, address: str) -> SendAnswer:
-    try:
-        return answer.header(SendAnswer)
-    except HeaderError as error:
-        raise MqError(f"the answer of {address} cannot be read: {error}") from None

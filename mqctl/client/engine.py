@@ -26,8 +26,8 @@ from mqctl.errors import ConnectionFailed, MqError, RequestTimeout, ResponseErro
 from mqctl.remoting.bodies import ConsumerData
 from mqctl.remoting.codes import ResponseCode, request_name
 from mqctl.remoting.command import Command
-from mqctl.remoting.connection import Connection
-from mqctl.remoting.pool import ConnectionPool, ask
+from mqctl.remoting.connection import Connection, Request
+from mqctl.remoting.pool import ConnectionPool
 
 log = logging.getLogger(__name__)
 
@@ -196,12 +196,17 @@ class Engine:
                 await asyncio.sleep(0)  # the heartbeat is queued first
         return connection
 
-    async def request(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
+    async def request(self, address: str, command: Request, timeout: float = TIMEOUT_S) -> Command:
         """A broker's answer, whatever its code."""
+        connection = self.standing(address)
+        if connection is None:
+            connection, timeout = await self.connect_within(address, timeout)
+        return await connection.request(command, timeout)
+
+    def standing(self, address: str) -> Connection | None:
+        """A connection on which the broker knows us, if there is one."""
         connection = self._pool.standing(address)
-        if connection is None or connection.attachment is not _INTRODUCED:
-            connection, timeout = await self._connect_within(address, timeout)
-        return await ask(connection, command, timeout)
+        return connection if connection is not None and connection.attachment is _INTRODUCED else None
 
     async def call(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> Command:
         """A broker's answer to a request that must succeed. Raises ResponseError for any other code."""
@@ -210,7 +215,7 @@ class Engine:
             raise ResponseError(answer.code, answer.remark, address)
         return answer
 
-    async def oneway(self, address: str, command: Command, timeout: float = TIMEOUT_S) -> None:
+    async def oneway(self, address: str, command: Request, timeout: float = TIMEOUT_S) -> None:
         """Returns when the command is on its way and the broker keeps up with reading. Raises ConnectionFailed, or
         RequestTimeout when it does not."""
         try:
@@ -221,7 +226,7 @@ class Engine:
         except TimeoutError:
             raise RequestTimeout(f"{address} took nothing within {timeout:g} s") from None
 
-    async def _connect_within(self, address: str, timeout: float) -> tuple[Connection, float]:
+    async def connect_within(self, address: str, timeout: float) -> tuple[Connection, float]:
         """A connection, and how much of the time is left."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +17,9 @@ from mqctl.errors import MqError
 from mqctl.remoting import compression
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.codes import RequestCode
-from mqctl.remoting.command import Command
 from mqctl.remoting.compression import Compression
 from mqctl.remoting.message import BatchError, Message, encode_batch
+from mqctl.remoting.sendrequest import SendRequest, request_template
 from mqctl.remoting.unique_id import UniqueIdGenerator
 from mqctl.store.properties import RESERVED_NAMES, UNIQ_KEY, WAIT, format_properties
 from mqctl.store.record import SYS_TRANSACTION_PREPARED
@@ -36,6 +37,10 @@ _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
+# Queues that one process sends to; a header is formatted anew for those beyond.
+KNOWN_QUEUES: Final = 1024
+
+
 class Outgoing(Struct, frozen=True, gc=False):
     """What stays the same over all attempts to send a message or a batch, its id above all."""
 
@@ -50,7 +55,7 @@ class Outgoing(Struct, frozen=True, gc=False):
 
 
 class Encoder:
-    """Loop only. Makes requests of one producer group."""
+    """Makes requests of one producer group. Any thread may call it."""
 
     def __init__(
         self,
@@ -115,29 +120,26 @@ class Encoder:
         self._check_size(len(body))
         return Outgoing(_REPLY, topic, msg_id, body, 0, 0, format_properties({**properties, UNIQ_KEY: msg_id}))
 
-    def request(self, outgoing: Outgoing, queue: MessageQueue) -> Command:
-        fields = {
-            "a": self._group,
-            "b": outgoing.topic,
-            "c": AUTO_CREATE_TOPIC,
-            "d": str(NEW_TOPIC_QUEUES),
-            "e": str(queue.queue_id),
-            "f": str(outgoing.sys_flag),
-            "g": str(int(self._clock() * 1000)),
-            "h": str(outgoing.flag),
-            "i": outgoing.properties,
-            "j": "0",
-            "k": "false",
-            "m": "true" if outgoing.code == _SEND_BATCH else "false",
-            "n": queue.broker_name,
-        }
-        return Command(outgoing.code, fields, outgoing.body)
+    def request(self, outgoing: Outgoing, queue: MessageQueue) -> SendRequest:
+        return SendRequest(
+            outgoing.code,
+            _template(outgoing.code, self._group, outgoing.topic, queue.broker_name, queue.queue_id),
+            outgoing.sys_flag,
+            int(self._clock() * 1000),
+            outgoing.flag,
+            outgoing.properties,
+            outgoing.body,
+        )
 
     def _check(self, message: Message) -> None:
         check_topic(message.topic)
         if not isinstance(message.body, bytes):
             raise TypeError(f"the body of a message is bytes, not {type(message.body).__name__}: encode it first")
         self._check_size(len(message.body))
+        if message.properties:
+            self._check_properties(message)
+
+    def _check_properties(self, message: Message) -> None:
         for name, value in message.properties.items():
             if not (isinstance(name, str) and isinstance(value, str)):
                 raise TypeError(f"property {name!r}: {value!r}: names and values of properties are texts")
@@ -147,3 +149,19 @@ class Encoder:
     def _check_size(self, size_bytes: int) -> None:
         if size_bytes > self._max_message_size:
             raise MqError(f"a body of {size_bytes} bytes; {self._max_message_size} are allowed (max_message_size)")
+
+
+@functools.lru_cache(maxsize=KNOWN_QUEUES)
+def _template(code: int, group: str, topic: str, broker_name: str, queue_id: int) -> bytes:
+    fixed = {
+        "a": group,
+        "b": topic,
+        "c": AUTO_CREATE_TOPIC,
+        "d": str(NEW_TOPIC_QUEUES),
+        "e": str(queue_id),
+        "j": "0",
+        "k": "false",
+        "m": "true" if code == _SEND_BATCH else "false",
+        "n": broker_name,
+    }
+    return request_template(code, fixed)

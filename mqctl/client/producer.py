@@ -26,6 +26,8 @@ from mqctl.remoting.message import Message, ReceivedMessage
 TIMEOUT_S: Final = 3.0
 RETRIES: Final = 2
 MAX_IN_FLIGHT: Final = 512
+# Compressing so much takes about a millisecond.
+COMPRESS_IN_THREAD_OVER: Final = 64 * 1024
 
 
 class Producer:
@@ -71,8 +73,9 @@ class Producer:
         self._spooling: Spooling | None = None
         if spool is not None:
             self._spooling = Spooling(Spool(Path(spool), max_spool_bytes), self._delivery, self._engine)
-        self._room = asyncio.Semaphore(max_in_flight)
-        self._in_flight: set[asyncio.Task[SendResult]] = set()
+        self._max_in_flight = max_in_flight
+        self._in_flight: set[asyncio.Future[SendResult]] = set()
+        self._room = asyncio.Event()
 
     @property
     def client_id(self) -> str:
@@ -122,7 +125,7 @@ class Producer:
     ) -> SendResult:
         """Returns when a broker has stored it. Messages with the same `order_key` go to the same queue, where they
         stay in order; `queue` names one itself."""
-        return await self._hand_over(self._encoder.single(message, order_key), queue, timeout)
+        return await self._hand_over(await self._encode(message, order_key), queue, timeout)
 
     async def submit(
         self,
@@ -131,15 +134,17 @@ class Producer:
         order_key: str | None = None,
         queue: MessageQueue | None = None,
         timeout: float | None = None,
-    ) -> asyncio.Task[SendResult]:
-        """As `send`, but returns at once with a task to await later. With `max_in_flight` of them under way it waits
+    ) -> asyncio.Future[SendResult]:
+        """As `send`, but returns at once with a future to await later. With `max_in_flight` of them under way it waits
         for one to end first. Leaving the producer waits for all."""
-        outgoing = self._encoder.single(message, order_key)
-        await self._room.acquire()
-        task = asyncio.get_running_loop().create_task(self._hand_over(outgoing, queue, timeout))
-        self._in_flight.add(task)
-        task.add_done_callback(self._landed)
-        return task
+        outgoing = await self._encode(message, order_key)
+        while len(self._in_flight) >= self._max_in_flight:
+            self._room.clear()
+            await self._room.wait()
+        future = self._hand_over(outgoing, queue, timeout)
+        self._in_flight.add(future)
+        future.add_done_callback(self._landed)
+        return future
 
     async def send_batch(
         self,
@@ -157,7 +162,7 @@ class Producer:
         self, message: Message, *, order_key: str | None = None, queue: MessageQueue | None = None
     ) -> str:
         """Returns the message's id once it is on its way; nobody says whether it arrived."""
-        outgoing = self._encoder.single(message, order_key)
+        outgoing = await self._encode(message, order_key)
         await self._delivery.deliver_oneway(outgoing, self._timeout, queue)
         return outgoing.msg_id
 
@@ -165,15 +170,23 @@ class Producer:
         """The queues that messages of the topic may go to."""
         return await self._delivery.queues(topic, self._timeout)
 
-    async def _hand_over(self, outgoing: Outgoing, queue: MessageQueue | None, timeout: float | None) -> SendResult:
+    async def _encode(self, message: Message, order_key: str | None) -> Outgoing:
+        """A large body is compressed in a thread: the time that takes belongs to everybody on the loop."""
+        if len(message.body) > COMPRESS_IN_THREAD_OVER:
+            return await asyncio.to_thread(self._encoder.single, message, order_key)
+        return self._encoder.single(message, order_key)
+
+    def _hand_over(
+        self, outgoing: Outgoing, queue: MessageQueue | None, timeout: float | None
+    ) -> asyncio.Future[SendResult]:
         seconds = self._timeout if timeout is None else timeout
         if self._spooling is not None:
-            return await self._spooling.deliver(outgoing, seconds, queue)
-        return await self._delivery.deliver(outgoing, seconds, queue)
+            return asyncio.ensure_future(self._spooling.deliver(outgoing, seconds, queue))
+        return self._delivery.begin(outgoing, seconds, queue)
 
-    def _landed(self, task: asyncio.Task[SendResult]) -> None:
-        self._in_flight.discard(task)
-        self._room.release()
+    def _landed(self, future: asyncio.Future[SendResult]) -> None:
+        self._in_flight.discard(future)
+        self._room.set()
 
     # -- asking and answering ---------------------------------------------------------------------------
 

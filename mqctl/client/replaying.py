@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
 
-from mqctl.client.copying import Copier, copy_of
+from mqctl.client.copying import Copier, copy_of, derived_id
 from mqctl.client.results import SendResult
 from mqctl.errors import MqError
 from mqctl.remoting.bodies import MessageQueue
@@ -50,16 +51,40 @@ class Pace:
         return max(0.0, due - now)
 
 
-async def replay(
-    messages: AsyncIterator[ReceivedMessage], copier: Copier, topic: str, pace: Pace, sent: OnSent
-) -> None:
-    """Sends a copy of each to `topic`. Messages of one queue go to one queue, in order; different queues go at once.
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """Where copies go. Their ids are made from `purpose`; `lanes` says which queue of the target each one of the source
+    goes to, and `on_lane` hears of a new one before anything is sent there."""
+
+    topic: str
+    purpose: str
+    lanes: dict[str, int]
+    on_lane: Callable[[], None]
+
+    def id_of(self, message: ReceivedMessage) -> str:
+        return derived_id(message, self.purpose)
+
+    def lane_of(self, message: ReceivedMessage) -> int:
+        queue = queue_name(message)
+        if queue not in self.lanes:
+            self.lanes[queue] = len(self.lanes)
+            self.on_lane()
+        return self.lanes[queue]
+
+
+def queue_name(message: ReceivedMessage) -> str:
+    """The queue of the source that it is from."""
+    return f"{message.broker_name}:{message.queue_id}"
+
+
+async def replay(messages: AsyncIterator[ReceivedMessage], copier: Copier, aim: Aim, pace: Pace, sent: OnSent) -> None:
+    """Sends a copy of each. Messages of one queue go to one queue, in order; different queues go at once.
 
     Raises the first error: what had been handed over before is sent or has failed by then.
     """
-    lanes = [_Lane(copier, topic, queue, sent) for queue in await copier.queues(topic)]
+    lanes = [_Lane(copier, aim, queue, sent) for queue in sorted(await copier.queues(aim.topic))]
     tasks = [asyncio.create_task(lane.run()) for lane in lanes]
-    feeding = asyncio.create_task(_feed(messages, lanes, pace))
+    feeding = asyncio.create_task(_feed(messages, lanes, aim, pace))
     try:
         done, _ = await asyncio.wait([feeding, *tasks], return_when=asyncio.FIRST_EXCEPTION)
         for task in done:
@@ -70,12 +95,29 @@ async def replay(
         await asyncio.gather(feeding, *tasks, return_exceptions=True)
 
 
-async def _feed(messages: AsyncIterator[ReceivedMessage], lanes: Sequence[_Lane], pace: Pace) -> None:
-    numbers: dict[tuple[str, int], int] = {}
+async def unsent(
+    messages: AsyncIterator[ReceivedMessage],
+    positions: Mapping[str, int],
+    was_sent: Callable[[ReceivedMessage], Awaitable[bool]],
+) -> AsyncIterator[ReceivedMessage]:
+    """What a replay that was interrupted has left. Of a queue all up to its position were sent, and perhaps some more:
+    they are asked for one by one until the first that was not, as they are sent in order."""
+    certain: set[str] = set()
+    async for message in messages:
+        queue = queue_name(message)
+        if message.phys_offset <= positions.get(queue, -1):
+            continue
+        if queue not in certain:
+            if await was_sent(message):
+                continue
+            certain.add(queue)
+        yield message
+
+
+async def _feed(messages: AsyncIterator[ReceivedMessage], lanes: Sequence[_Lane], aim: Aim, pace: Pace) -> None:
     async for message in messages:
         await asyncio.sleep(pace.wait_s(message.store_timestamp))
-        number = numbers.setdefault((message.broker_name, message.queue_id), len(numbers))
-        await lanes[number % len(lanes)].waiting.put(message)
+        await lanes[aim.lane_of(message) % len(lanes)].waiting.put(message)
     for lane in lanes:
         await lane.waiting.put(None)
 
@@ -83,16 +125,16 @@ async def _feed(messages: AsyncIterator[ReceivedMessage], lanes: Sequence[_Lane]
 class _Lane:
     """One queue of the target. None ends it."""
 
-    def __init__(self, copier: Copier, topic: str, queue: MessageQueue, sent: OnSent) -> None:
+    def __init__(self, copier: Copier, aim: Aim, queue: MessageQueue, sent: OnSent) -> None:
         self._copier = copier
-        self._topic = topic
+        self._aim = aim
         self._queue = queue
         self._sent = sent
         self.waiting: asyncio.Queue[ReceivedMessage | None] = asyncio.Queue(LANE_ROOM)
 
     async def run(self) -> None:
         while (message := await self.waiting.get()) is not None:
-            copy = copy_of(message, self._topic, self._copier.new_id())
+            copy = copy_of(message, self._aim.topic, self._aim.id_of(message))
             self._sent(message, await self._copier.send(copy, self._queue))
 
 

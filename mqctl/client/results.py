@@ -54,6 +54,7 @@ class SendResult(Struct, frozen=True, gc=False):
     queue: MessageQueue
     queue_offset: int
     status: SendStatus
+    recall_handle: str = ""  # of a delayed message, from brokers that can take it back: for `Producer.recall`
 
 
 def refusal(code: int, remark: str | None, address: str) -> ResponseError:

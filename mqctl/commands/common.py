@@ -60,9 +60,12 @@ class Session:
         import asyncio
 
         from mqctl.client.admin import Admin
+        from mqctl.credentials import credentials_of
+
+        credentials = credentials_of(self.env.variables)
 
         async def run() -> T:
-            async with Admin(self.name_servers, timeout=self.timeout) as admin:
+            async with Admin(self.name_servers, timeout=self.timeout, credentials=credentials) as admin:
                 return await work(admin)
 
         return asyncio.run(run())
@@ -163,7 +166,8 @@ def _only_output(output: OutputOption = None) -> None:
     """The same for commands that ask nobody."""
 
 
-def _parameters(declared_by: Any) -> list[Any]:
+def parameters(declared_by: Any) -> list[Any]:
+    """The options that the signature of a function declares, for commands that share them."""
     # Rebuilt for every command: a parameter object belongs to one.
     return list(get_params_convertors_ctx_param_name_from_function(declared_by)[0])
 
@@ -172,35 +176,35 @@ class AdminCommand(TyperCommand):
     """A command that asks a cluster and prints what it learned."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **attrs: Any) -> None:
-        super().__init__(name, params=[*(params or ()), *_parameters(_everywhere)], **attrs)
+        super().__init__(name, params=[*(params or ()), *parameters(_everywhere)], **attrs)
 
 
 class AdminGroup(TyperGroup):
     """A noun."""
 
     def __init__(self, *, params: list[Any] | None = None, **attrs: Any) -> None:
-        super().__init__(params=[*(params or ()), *_parameters(_everywhere)], **attrs)
+        super().__init__(params=[*(params or ()), *parameters(_everywhere)], **attrs)
 
 
 class LocalCommand(TyperCommand):
     """A command that looks at files of this machine."""
 
     def __init__(self, name: str | None, *, params: list[Any] | None = None, **attrs: Any) -> None:
-        super().__init__(name, params=[*(params or ()), *_parameters(_only_output)], **attrs)
+        super().__init__(name, params=[*(params or ()), *parameters(_only_output)], **attrs)
 
 
 class LocalGroup(TyperGroup):
     """A noun with such commands."""
 
     def __init__(self, *, params: list[Any] | None = None, **attrs: Any) -> None:
-        super().__init__(params=[*(params or ()), *_parameters(_only_output)], **attrs)
+        super().__init__(params=[*(params or ()), *parameters(_only_output)], **attrs)
 
 
 class ServerGroup(TyperGroup):
     """A noun that is also a server: without a verb it runs one."""
 
     def __init__(self, *, params: list[Any] | None = None, **attrs: Any) -> None:
-        super().__init__(params=[*(params or ()), *_parameters(_only_namesrv)], **attrs)
+        super().__init__(params=[*(params or ()), *parameters(_only_namesrv)], **attrs)
 
 
 def single() -> typer.Typer:

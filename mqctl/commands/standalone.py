@@ -31,7 +31,8 @@ In a second terminal:
   mqctl {namesrv}msg tail orders
 and in a third:
   mqctl {namesrv}msg send orders 'hello'
-Ctrl-C stops both servers; the messages stay in the store."""
+Ctrl-C stops both servers; the messages stay in the store.
+To see producers and consumers at work: mqctl quickstart"""
 
 app = single()
 

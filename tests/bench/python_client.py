@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from mqctl.background import fastest_loop
 from mqctl.client import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, blocking
@@ -20,6 +20,22 @@ Request = dict[str, Any]
 
 GROUP: Final = "bench-python"
 NUMBER_BYTES: Final = 4
+
+
+class Spent(NamedTuple):
+    """Time that passed, and what of it this process was busy, in ns."""
+
+    wall: int
+    cpu: int
+
+
+def now() -> Spent:
+    return Spent(time.perf_counter_ns(), time.process_time_ns())
+
+
+def since(begin: Spent) -> Spent:
+    end = now()
+    return Spent(end.wall - begin.wall, end.cpu - begin.cpu)
 
 
 def messages(request: Request) -> list[Message]:
@@ -31,21 +47,21 @@ def messages(request: Request) -> list[Message]:
     ]
 
 
-async def sync(request: Request) -> int:
+async def sync(request: Request) -> Spent:
     """One message after the other."""
     async with Producer(GROUP, request["namesrv"], retries=0) as producer:
         await producer.send(Message(request["topic"], b"-"))
-        begin = time.perf_counter_ns()
+        begin = now()
         for message in messages(request):
             await producer.send(message)
-        return time.perf_counter_ns() - begin
+        return since(begin)
 
 
-async def pipelined(request: Request) -> int:
+async def pipelined(request: Request) -> Spent:
     """Up to `width` messages on the way."""
     async with Producer(GROUP, request["namesrv"], retries=0, max_in_flight=request["width"]) as producer:
         await producer.send(Message(request["topic"], b"-"))
-        begin = time.perf_counter_ns()
+        begin = now()
         failed = []
 
         def landed(task: asyncio.Task[Any]) -> None:
@@ -57,17 +73,17 @@ async def pipelined(request: Request) -> int:
         await producer.close()  # waits for the last of them
         if failed:
             raise SystemExit(f"{len(failed)} sends failed, first: {failed[0]}")
-        return time.perf_counter_ns() - begin
+        return since(begin)
 
 
-def blockingly(request: Request) -> int:
+def blockingly(request: Request) -> Spent:
     """As `sync`, through the blocking face."""
     with blocking.Producer(GROUP, request["namesrv"], retries=0) as producer:
         producer.send(Message(request["topic"], b"-"))
-        begin = time.perf_counter_ns()
+        begin = now()
         for message in messages(request):
             producer.send(message)
-        return time.perf_counter_ns() - begin
+        return since(begin)
 
 
 class Drain:
@@ -76,13 +92,13 @@ class Drain:
     def __init__(self, request: Request) -> None:
         self._left = request["calls"]
         self._seen = bytearray(request.get("numbers", request["calls"]))
-        self._begin = 0
+        self._begin: Spent | None = None
         self._empty = asyncio.Event()
-        self.nanoseconds = 0
+        self.spent = Spent(0, 0)
 
     def tick(self, message: ReceivedMessage) -> None:
         if not self._begin:
-            self._begin = time.perf_counter_ns()
+            self._begin = now()
         body = message.body
         if len(body) < NUMBER_BYTES:  # the one that opened the topic has no number
             return
@@ -91,7 +107,7 @@ class Drain:
             self._seen[number] = 1
             self._left -= 1
             if not self._left:
-                self.nanoseconds = time.perf_counter_ns() - self._begin
+                self.spent = since(self._begin)
                 self._empty.set()
 
     async def one(self, message: ReceivedMessage) -> None:
@@ -106,7 +122,7 @@ class Drain:
             await self._empty.wait()
 
 
-async def drain(request: Request) -> int:
+async def drain(request: Request) -> Spent:
     """A push consumer empties a topic; its listener takes messages one by one, or `batch` at a time."""
     listening = Drain(request)
     batch = request.get("batch")
@@ -119,18 +135,18 @@ async def drain(request: Request) -> int:
         batch=batch,
     ):
         await listening.wait(request["seconds"])
-    return listening.nanoseconds
+    return listening.spent
 
 
-def on_a_loop(phase: Callable[[Request], Coroutine[Any, Any, int]]) -> Callable[[Request], int]:
-    def run(request: Request) -> int:
+def on_a_loop(phase: Callable[[Request], Coroutine[Any, Any, Spent]]) -> Callable[[Request], Spent]:
+    def run(request: Request) -> Spent:
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
             return runner.run(phase(request))
 
     return run
 
 
-PHASES: Final[dict[str, Callable[[Request], int]]] = {
+PHASES: Final[dict[str, Callable[[Request], Spent]]] = {
     "sync": on_a_loop(sync),
     "async": on_a_loop(pipelined),
     "blocking": blockingly,
@@ -140,9 +156,10 @@ PHASES: Final[dict[str, Callable[[Request], int]]] = {
 
 def main() -> None:
     request = json.loads(sys.argv[1])
-    seconds = PHASES[request["do"]](request) / 1e9
+    spent = PHASES[request["do"]](request)
+    calls = request["calls"]
     rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"rate": request["calls"] / seconds, "rss_mib": rss_mib}))
+    print(json.dumps({"rate": calls / spent.wall * 1e9, "cpu_us": spent.cpu / calls / 1e3, "rss_mib": rss_mib}))
 
 
 if __name__ == "__main__":

@@ -112,8 +112,8 @@ class Program:
         self.process.send_signal(signal_number)
         return self.wait()
 
-    def wait(self) -> Ended:
-        out, err = self.process.communicate(timeout=LIMIT_S)
+    def wait(self, limit_s: float = LIMIT_S) -> Ended:
+        out, err = self.process.communicate(timeout=limit_s)
         return Ended(self.process.returncode, out, err)
 
 
@@ -128,9 +128,10 @@ def program(*args: str, cwd: Path, variables: Mapping[str, str] | None = None) -
         started.process.communicate()
 
 
-def execute(*args: str, cwd: Path, variables: Mapping[str, str] | None = None) -> Ended:
+def execute(*args: str, cwd: Path, variables: Mapping[str, str] | None = None, limit_s: float = LIMIT_S) -> Ended:
     """The real program, to its end."""
-    return Program(*args, cwd=cwd, variables=variables).wait()
+    with program(*args, cwd=cwd, variables=variables) as started:
+        return started.wait(limit_s)
 
 
 def python(code: str, *args: str, cwd: Path) -> Sequence[str]:

@@ -52,6 +52,16 @@ def test_a_broker_that_is_gone_is_listed_and_marked(own: tuple[Cli, OurNamesrv])
     assert [row["healthy"] for row in health.json] == [True, True, False]
 
 
+def test_how_far_slaves_are_behind(cli: Cli, own: tuple[Cli, OurNamesrv], broker: OurBroker) -> None:
+    [row] = cli.ok("broker", "ha", "-o", "json").json
+    assert (row["brokerName"], row["brokerAddr"], row["behindBytes"]) == ("broker-a", broker.address, 0)
+    assert (row["slaves"], row["inSync"]) == (0, 0)
+    alone, namesrv = own
+    with registered_but_gone(namesrv, "gone", "DefaultCluster") as address:
+        ended = alone("haStatus", "-c", "DefaultCluster")
+    assert (ended.status, f"{address} is missing here" in ended.err) == (ExitCode.PARTIAL, True)
+
+
 def test_health(cli: Cli) -> None:
     assert all(row["healthy"] for row in cli.ok("cluster", "health", "--max-disk", "1", "-o", "json").json)
     ended = cli("cluster", "health", "--max-disk", "0")

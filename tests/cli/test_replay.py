@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mqctl.exit import ExitCode
-from tests.cli.running import Cli
+from tests.cli.running import Cli, program
 from tests.peers.ours import OurBroker, OurNamesrv
 
 KEPT = ("body", "tags", "keys", "flag")
@@ -23,6 +28,13 @@ def fill(cli: Cli, topic: str, count: int) -> None:
 
 def rows(cli: Cli, topic: str) -> list[dict[str, Any]]:
     return cli.ok("msg", "print", topic, "-o", "json").json_lines
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def same(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -77,3 +89,53 @@ def test_what_cannot_be_replayed(cli: Cli, topic: str, tmp_path: Path) -> None:
     ended = cli("replay", topic, "--into", "%DLQ%x", "--yes")
     assert (ended.status, "belongs to the brokers" in ended.err) == (ExitCode.REFUSED, True)
     assert cli("replay", topic, "--into", "x", "--store", str(tmp_path), "--yes").status == ExitCode.NOT_FOUND
+
+
+# -- going on with what was interrupted ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_what_was_interrupted_goes_on_and_nothing_comes_twice(
+    broker: OurBroker, topic: str, tmp_path: Path, how: signal.Signals
+) -> None:
+    topic = f"{topic}-{how.name}"
+    cli = Cli({"NAMESRV_ADDR": broker.namesrv, "HOME": str(tmp_path)})
+    fill(cli, topic, 40)
+    copy = f"{topic}-copy"
+    cli.ok("topic", "update", copy, "-w", "2", "-r", "2")
+    words = ("replay", topic, "--into", copy, "--tag", "t0 || t1", "--max", "30", "--rate", "40", "--yes")
+    with program(*words, cwd=tmp_path, variables=cli.variables) as running:
+        wait_for(lambda: len(rows(cli, copy)) >= 3)
+        ended = cli("replay", "--resume", "--yes")
+        assert (ended.status, "going on elsewhere" in ended.err) == (ExitCode.USAGE, True)
+        ended = running.end(how)
+    if how == signal.SIGINT:
+        assert (ended.status, "go on with `mqctl replay --resume`" in ended.err) == (ExitCode.PARTIAL, True)
+    before = len(rows(cli, copy))
+    assert before < 30
+    [would] = cli.ok("replay", "--resume", "--dry-run", "-o", "json").json
+    assert would["messages"] == 30 - before
+    assert cli("replay", "--resume").status == ExitCode.USAGE, "nobody agreed"
+    [done] = cli.ok("replay", "--resume", topic, "--rate", "1000", "--yes", "-o", "json").json
+    assert done["messages"] == 30 - before
+    source = rows(cli, topic)
+    copies = rows(cli, copy)
+    assert sorted(row["body"] for row in copies) == sorted(row["body"] for row in source[:30])
+
+    def by_queue(found: list[dict[str, Any]]) -> list[list[str]]:
+        return sorted([row["body"] for row in found if row["queueId"] == number] for number in range(2))
+
+    assert by_queue(copies) == by_queue(source[:30])
+    ended = cli("replay", "--resume", "--yes")
+    assert (ended.status, "no replay to go on with" in ended.err) == (ExitCode.NOT_FOUND, True)
+
+
+def test_a_replay_that_cannot_begin_leaves_nothing_behind(cli: Cli, topic: str, tmp_path: Path) -> None:
+    at_home = Cli({**cli.variables, "HOME": str(tmp_path)})
+    assert at_home("replay", "--yes").status == ExitCode.USAGE
+    assert at_home("replay", topic, "--into", "x", "--yes").status == ExitCode.NOT_FOUND
+    assert at_home("replay", topic, "--into", "x", "--match", "(", "--yes").status == ExitCode.USAGE
+    assert at_home("replay", "--resume", "--yes").status == ExitCode.NOT_FOUND
+    broken = tmp_path / ".local/state/mqctl/replays/x.json"
+    broken.write_text("{")
+    assert at_home("replay", "--resume", "--yes").status == ExitCode.USAGE

@@ -2,85 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import re
-import select
 import signal
-import struct
-import subprocess
-import sys
-import termios
-import time
 from collections.abc import Iterator
-from fcntl import ioctl
 from pathlib import Path
 
 import pytest
 
 from mqctl.commands.top.state import Panel, State, keys_of
 from mqctl.exit import ExitCode
-from tests.cli.running import LIMIT_S, Cli
-from tests.peers.ours import REPOSITORY, OurBroker
+from tests.cli.running import Cli
+from tests.cli.terminal import Terminal
+from tests.peers.ours import OurBroker
 
 ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
-
-
-class Terminal:
-    """The program, and what it has drawn."""
-
-    def __init__(self, *args: str, home: Path) -> None:
-        self._master, self._slave = pty.openpty()
-        ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
-        self.settings = termios.tcgetattr(self._slave)
-        self.drawn = b""
-        env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "HOME": str(home), "TERM": "xterm-256color"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "mqctl", *args],
-            stdin=self._slave,
-            stdout=self._slave,
-            stderr=self._slave,
-            env=env,
-            cwd=home,
-            start_new_session=True,
-        )
-
-    def press(self, keys: bytes) -> None:
-        os.write(self._master, keys)
-
-    def wait_for(self, text: str) -> None:
-        """Until this was drawn after the last time somebody waited."""
-        seen = len(self.drawn)
-        end = time.monotonic() + LIMIT_S
-        while text not in self._plain(seen):
-            assert time.monotonic() < end, self._plain(0)[-3000:]
-            self._read(0.5)
-
-    def end(self) -> int:
-        """The exit status, once the program has ended by itself."""
-        end = time.monotonic() + LIMIT_S
-        while self.process.poll() is None:
-            assert time.monotonic() < end, "it does not end"
-            self._read(0.1)
-        self._read(0.1)
-        return self.process.returncode
-
-    def restored(self) -> bool:
-        return termios.tcgetattr(self._slave) == self.settings
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self._master)
-        os.close(self._slave)
-
-    def _plain(self, start: int) -> str:
-        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.drawn[start:].decode(errors="replace"))
-
-    def _read(self, seconds: float) -> None:
-        if select.select([self._master], [], [], seconds)[0]:
-            self.drawn += os.read(self._master, 65536)
 
 
 @pytest.fixture
@@ -95,7 +29,7 @@ def test_look_around_and_quit(cli: Cli, broker: OurBroker, topic: str, terminal:
     cli.ok("msg", "send", topic, "x", "--count", "20")
     terminal.wait_for(topic[:30])
     for text in ("Brokers (1)", "Busiest topics", "Groups that are behind", broker.address):
-        assert text in terminal._plain(0)
+        assert text in terminal.text()
     assert ENTER_SCREEN in terminal.drawn
     terminal.press(b"1\r")
     terminal.wait_for("commitLogMaxOffset")

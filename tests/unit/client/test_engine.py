@@ -142,7 +142,7 @@ async def test_a_caller_in_a_hurry_does_not_end_the_connection_of_others() -> No
 
 @in_loop
 async def test_a_name_server_that_hangs_is_asked_again_on_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqctl.remoting.pool.SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr("mqctl.remoting.connection.SILENCE_SECONDS", 0.1)
     async with cluster() as (namesrv, _), Engine(namesrv.address) as engine:
         monkeypatch.setattr(engine.name_servers, "_timeout", 0.1)
         namesrv.silent = True

@@ -19,7 +19,7 @@ def test_a_message_becomes_a_request() -> None:
     encoder = Encoder("g", clock=lambda: 1234.5)
     message = Message("t", b"body", tags="a", keys=["k1", "k2"], flag=7, properties={"own": "x"})
     outgoing = encoder.single(message)
-    request = encoder.request(outgoing, QUEUE)
+    request = encoder.request(outgoing, QUEUE).as_command()
     fields = request.fields()
     assert (request.code, request.body) == (310, b"body")
     assert {name: fields[name] for name in "abcdefghjkmn"} == {
@@ -58,7 +58,7 @@ def test_delays_are_properties() -> None:
 def test_a_batch_gives_each_message_its_own_id() -> None:
     encoder = Encoder("g")
     outgoing = encoder.batch([Message("t", b"%d" % number, tags=f"T{number}") for number in range(3)])
-    request = encoder.request(outgoing, QUEUE)
+    request = encoder.request(outgoing, QUEUE).as_command()
     assert (request.code, request.fields()["m"]) == (320, "true")
     assert parse_properties(request.fields()["i"]) == {"WAIT": "true"}
     entries = decode_batch(request.body)

@@ -209,7 +209,7 @@ async def test_a_request_that_cannot_be_written_leaves_nothing_behind(loop_facto
     async with listening(echo) as side, connected(side) as client:
         with pytest.raises(ValueError, match="header field name"):
             await client.request(Command(1, ext={"k" * 40_000: "v"}, codec=BINARY), 5)
-        assert not client._waiting
+        assert not client._expected
         assert (await client.request(Command(1), 5)).code == 0
 
 
@@ -217,7 +217,7 @@ async def test_a_request_that_cannot_be_written_leaves_nothing_behind(loop_facto
 async def test_a_lost_connection_fails_all_that_wait(loop_factory: LoopFactory) -> None:
     async with listening(ignore) as side, connected(side) as client:
         waiting = [asyncio.create_task(client.request(Command(1), 5)) for _ in range(3)]
-        await until(lambda: side.accepted and client._waiting)
+        await until(lambda: side.accepted and client._expected)
         side.accepted[0].abort()
         results = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(result, ConnectionFailed) for result in results)

@@ -1,0 +1,84 @@
+"""The real program in a pseudo-terminal, as a person sees it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping
+from fcntl import ioctl
+from pathlib import Path
+
+from tests.cli.running import LIMIT_S
+from tests.peers.ours import REPOSITORY
+
+
+class Terminal:
+    """The program, and what it has drawn."""
+
+    def __init__(self, *args: str, home: Path, variables: Mapping[str, str] | None = None) -> None:
+        self._master, self._slave = pty.openpty()
+        ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+        self.settings = termios.tcgetattr(self._slave)
+        self.drawn = b""
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "HOME": str(home),
+            "TERM": "xterm-256color",
+            **(variables or {}),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "mqctl", *args],
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+            env=env,
+            cwd=home,
+            start_new_session=True,
+            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),  # else Ctrl-C is a byte and no signal
+        )
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def wait_for(self, text: str) -> None:
+        """Until this was drawn after the last time somebody waited."""
+        seen = len(self.drawn)
+        end = time.monotonic() + LIMIT_S
+        while text not in self.text(seen):
+            assert time.monotonic() < end, self.text()[-3000:]
+            self._read(0.5)
+
+    def end(self) -> int:
+        """The exit status, once the program has ended by itself."""
+        end = time.monotonic() + LIMIT_S
+        while self.process.poll() is None:
+            assert time.monotonic() < end, "it does not end"
+            self._read(0.1)
+        self._read(0.1)
+        return self.process.returncode
+
+    def restored(self) -> bool:
+        return termios.tcgetattr(self._slave) == self.settings
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+        os.close(self._slave)
+
+    def text(self, start: int = 0) -> str:
+        """What was drawn from there on, without the codes that move and colour."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.drawn[start:].decode(errors="replace"))
+
+    def _read(self, seconds: float) -> None:
+        if select.select([self._master], [], [], seconds)[0]:
+            self.drawn += os.read(self._master, 65536)
