@@ -9,12 +9,13 @@
     since_ms, until_ms          messages: stored from then on; before then
     from_offset, to_offset      messages: in this range of the log
     body          messages      none (default), head:N, full
+    filters       messages      push: take those of the query; needs spark.sql.python.filterPushdown.enabled
     part_bytes    messages      how much of the log one task reads
     start         a stream      earliest (default) or latest: where a new query begins
     batch_bytes   a stream      how much of each log one micro-batch reads at most
 
-Spark tells a Python source neither which columns a query needs nor, unless spark.sql.python.filterPushdown.enabled is
-set, what it filters by. So these are options, and what they leave out is not read.
+Spark tells a Python source neither which columns a query needs nor, unless told to, what it filters by. So these are
+options, and what they leave out is not read.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class StoreSource(DataSource):
         return table_schema(self._table, _words(self.options.get("columns", "")))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return StoreReader(self._table, self._stores(), self._wanted(schema), schema, self._part_bytes)
+        filtering = self._table == "messages" and self.options.get("filters") == "push"
+        kind = FilteringReader if filtering else StoreReader
+        return kind(self._table, self._stores(), self._wanted(schema), schema, self._part_bytes)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self._table != "messages":
@@ -108,12 +111,6 @@ class StoreReader(DataSourceReader):
         self._schema = schema
         self._part_bytes = part_bytes
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Spark asks only if spark.sql.python.filterPushdown.enabled is set."""
-        if self._table == "messages":
-            self._wanted = narrowed_by(self._wanted, filters)
-        return filters
-
     def partitions(self) -> list[PartOf]:
         return [PartOf(part) for store in self._stores for part in self._parts(store)]
 
@@ -128,6 +125,14 @@ class StoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_part(partition, self._wanted if self._table == "messages" else self._wanted.columns, self._schema)
+
+
+class FilteringReader(StoreReader):
+    """Spark refuses a reader that takes filters unless it is configured to give it some."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._wanted = narrowed_by(self._wanted, filters)
+        return filters
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -20,133 +20,163 @@ rows is told by `state`:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import functions as F
 
 from mqctl.errors import ConfigError, NotFound
+from mqctl.store.scan.bounds import Bounds, QueueBounds
+from mqctl.store.scan.folder import StoreFolder
+from mqctl.store.scan.schema import TABLES
+from mqctl.store.scan.tables import ConfigPart
 from spark.asking import check_topics
-from spark.bounds import message_times, queue_bounds
 from spark.names import DLQ_PREFIX, is_system_group, is_system_topic
 from spark.result import Plot, Result
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from spark.result import Ask
     from spark.stores import Stores
 
-_QUEUE: Final = ["store", "topic", "queue_id"]
+_SCHEMA: Final = (
+    "store string, group string, topic string, queue_id int, broker_offset bigint, consumer_offset bigint, lag bigint, "
+    "seconds double, state string"
+)
 
 # What rows may be put together by, and its column.
 BY: Final = {"store": "store", "group": "group", "topic": "topic", "queue": "queue_id", "state": "state"}
+
+GROUP_GONE: Final = "group gone"
+TOPIC_GONE: Final = "topic gone"
+UNREAD: Final = "unread"
+
+Row = tuple[Any, ...]
+
+
+class Reader(NamedTuple):
+    """A group that reads a queue. `gone` is what is missing, or nothing."""
+
+    group: str
+    consumer_offset: int
+    gone: str
+
+
+class Place(NamedTuple):
+    """A queue, and the groups that read it."""
+
+    store: str
+    topic: str
+    queue_id: int
+    readers: list[Reader]
 
 
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per group and queue, the furthest behind first; with `by` one for all queues that agree in it."""
     check_topics(stores, ask)
     _check_groups(stores, ask)
-    bounds = queue_bounds(stores, ask.topic).cache()
-    found = queues_of_groups(stores, ask, bounds).cache()
-    if not ask.group:
-        found = found.unionByName(_unread(bounds, ask, found), allowMissingColumns=True)
-    found = found.select(
-        "store", "group", "topic", "queue_id", "min_offset", "broker_offset", "consumer_offset", "lag", "state"
-    )
-    if ask.seconds:
-        found = _with_seconds(stores, found, ask.now_ms)
+    places = [place for folder in stores.folders() for place in _places(folder, ask)]
+    measure = partial(_measure, stores.folders(), ask.now_ms if ask.seconds else None)
+    found = stores.spark.createDataFrame(stores.spark.sparkContext.parallelize(places).mapPartitions(measure), _SCHEMA)
+    if ask.by:
+        found = _together(found, ask)
     worst = [F.desc("seconds"), F.desc("lag")] if ask.seconds else [F.desc("lag")]
-    rows = _together(found, ask) if ask.by else found.drop("min_offset")
-    rows = rows.orderBy(*worst, *(name for name in BY.values() if name in rows.columns)).limit(ask.top)
-    return Result("Messages not consumed yet", rows, plot=Plot("bars", "topic", "lag", "group", "Messages behind"))
-
-
-def queues_of_groups(stores: Stores, ask: Ask, bounds: DataFrame) -> DataFrame:
-    """What `mqadmin consumerProgress` tells of each group, and the topics that it leaves out since they are gone."""
-    committed = _asked(stores.offsets(), ask).cache()
-    topics = stores.topics().select("store", "topic", "read_queues")
-    groups = stores.groups().select("store", "group", F.lit(True).alias("group_known"))
-    read = (
-        committed.groupBy("store", "group", "topic")
-        .agg(F.collect_set("queue_id").alias("committed"))
-        .join(topics, ["store", "topic"], "left")
-        .join(groups, ["store", "group"], "left")
-        .select("store", "group", "topic", "read_queues", "group_known", F.explode(_queue_ids()).alias("queue_id"))
-    )
-    return (
-        read.join(committed, ["store", "group", "topic", "queue_id"], "left")
-        .join(bounds, _QUEUE, "left")
-        .withColumn("broker_offset", F.coalesce("max_offset", F.lit(0)))
-        .withColumn("consumer_offset", F.greatest(F.coalesce("consumer_offset", F.lit(0)), F.lit(0)))
-        .withColumn("lag", F.greatest(F.col("broker_offset") - F.col("consumer_offset"), F.lit(0)))
-        .withColumn("state", _state())
+    rows = found.orderBy(*worst, *(name for name in BY.values() if name in found.columns)).limit(ask.top)
+    return Result(
+        "Messages not consumed yet",
+        rows if ask.seconds else rows.drop("seconds"),
+        plot=Plot("bars", "topic", "lag", "group", "Messages behind"),
     )
 
 
 def _check_groups(stores: Stores, ask: Ask) -> None:
-    known: set[str] = set()
-    for folder in stores.folders() if ask.group else ():
-        known |= folder.config("subscriptionGroup.json").get("subscriptionGroupTable", {}).keys()
-        known |= {name.partition("@")[2] for name in folder.config("consumerOffset.json").get("offsetTable", {})}
+    known = {
+        row["group"]
+        for folder in stores.folders()
+        for table in ("groups", "offsets")
+        for row in (_config_rows(folder, table) if ask.group else ())
+    }
     if missing := set(ask.group) - known:
         raise NotFound(f"no store has the group {', '.join(sorted(missing))}")
 
 
-def _asked(offsets: DataFrame, ask: Ask) -> DataFrame:
-    group, topic = F.col("group"), F.col("topic")
-    offsets = offsets.where(group.isin(*ask.group) if ask.group else ~is_system_group(group))
-    return offsets.where(topic.isin(*ask.topic)) if ask.topic else offsets
+def _config_rows(folder: StoreFolder, table: str) -> Iterator[dict[str, Any]]:
+    for batch in ConfigPart(folder, table).batches(TABLES[table].names):
+        yield from batch.to_pylist()
 
 
-def _queue_ids() -> Column:
-    """Of a topic that is gone, those that are remembered."""
-    queues = F.col("read_queues")
-    every = F.sequence(F.lit(0), queues - 1)
-    return F.when(queues > 0, every).when(queues.isNull(), F.col("committed")).otherwise(F.array().cast("array<int>"))
+# -- who reads what: from the config files --------------------------------------------------------------
 
 
-def _state() -> Column:
-    at = F.col("consumer_offset")
-    return (
-        F.when(F.col("read_queues").isNull(), "topic gone")
-        .when(F.col("group_known").isNull(), "group gone")
-        .when(at > F.col("broker_offset"), "ahead")
-        .when(at < F.col("min_offset"), "expired")
-        .otherwise("ok")
-    )
+def _places(folder: StoreFolder, ask: Ask) -> Iterator[Place]:
+    readers = _readers(folder, ask)
+    if not ask.group:
+        for queue in folder.queues(frozenset(ask.topic)):
+            if ask.topic or not (is_system_topic(queue.topic) or queue.topic.startswith(DLQ_PREFIX)):
+                readers.setdefault((queue.topic, queue.queue_id), [])
+    for (topic, queue_id), groups in readers.items():
+        yield Place(folder.name, topic, queue_id, groups)
 
 
-def _unread(bounds: DataFrame, ask: Ask, read: DataFrame) -> DataFrame:
-    topic = F.col("topic")
-    filled = bounds.where(F.col("max_offset") > F.col("min_offset"))
-    if not ask.topic:
-        filled = filled.where(~(is_system_topic(topic) | topic.startswith(DLQ_PREFIX)))
-    return filled.join(read.select(*_QUEUE), _QUEUE, "left_anti").select(
-        *_QUEUE,
-        "min_offset",
-        F.col("max_offset").alias("broker_offset"),
-        (F.col("max_offset") - F.col("min_offset")).alias("lag"),
-        F.lit("unread").alias("state"),
-    )
+def _readers(folder: StoreFolder, ask: Ask) -> dict[tuple[str, int], list[Reader]]:
+    """By topic and queue."""
+    read_queues = {row["topic"]: row["read_queues"] for row in _config_rows(folder, "topics")}
+    groups = {row["group"] for row in _config_rows(folder, "groups")}
+    found: dict[tuple[str, int], list[Reader]] = defaultdict(list)
+    for (group, topic), committed in _committed(folder, ask).items():
+        gone = TOPIC_GONE if topic not in read_queues else GROUP_GONE if group not in groups else ""
+        for queue_id in range(read_queues[topic]) if topic in read_queues else committed:
+            found[topic, queue_id].append(Reader(group, max(0, committed.get(queue_id, 0)), gone))
+    return found
 
 
-def _with_seconds(stores: Stores, found: DataFrame, now_ms: int) -> DataFrame:
-    next_offset = F.coalesce("consumer_offset", "min_offset").alias("queue_offset")
-    places = found.where("lag > 0").select(*_QUEUE, next_offset).distinct()
-    waiting = (F.lit(now_ms) - F.col("store_ms")) / 1000
-    times = message_times(stores, places).select(*_QUEUE, "queue_offset", "store_ms")
-    return (
-        found.withColumn("queue_offset", next_offset)
-        .join(times, [*_QUEUE, "queue_offset"], "left")
-        .withColumn("seconds", F.when(F.col("lag") == 0, 0.0).otherwise(F.greatest(waiting, F.lit(0.0))))
-        .drop("queue_offset", "store_ms")
-    )
+def _committed(folder: StoreFolder, ask: Ask) -> dict[tuple[str, str], dict[int, int]]:
+    """The offsets of each queue, by group and topic."""
+    found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    for row in _config_rows(folder, "offsets"):
+        group, topic = row["group"], row["topic"]
+        if (group in ask.group if ask.group else not is_system_group(group)) and (not ask.topic or topic in ask.topic):
+            found[group, topic][row["queue_id"]] = row["consumer_offset"]
+    return found
+
+
+# -- how far it is: looked up by executors --------------------------------------------------------------
+
+
+def _measure(folders: list[StoreFolder], now_ms: int | None, places: Iterable[Place]) -> Iterator[Row]:
+    """A queue without readers is unread if there is anything in it."""
+    stores = {folder.name: Bounds(folder) for folder in folders}
+    for store, topic, queue_id, readers in places:
+        bounds = stores[store]
+        queue = bounds.queue(topic, queue_id)
+        for group, at, gone in readers:
+            lag = max(0, queue.max_offset - at)
+            seconds = _seconds(bounds, queue, at, now_ms) if lag else 0.0
+            yield store, group, topic, queue_id, queue.max_offset, at, lag, seconds, gone or _state(queue, at)
+        if not readers and queue.max_offset > queue.min_offset:
+            lag, seconds = queue.max_offset - queue.min_offset, _seconds(bounds, queue, 0, now_ms)
+            yield store, None, topic, queue_id, queue.max_offset, None, lag, seconds, UNREAD
+
+
+def _state(queue: QueueBounds, consumer_offset: int) -> str:
+    if consumer_offset > queue.max_offset:
+        return "ahead"
+    return "expired" if consumer_offset < queue.min_offset else "ok"
+
+
+def _seconds(bounds: Bounds, queue: QueueBounds, consumer_offset: int, now_ms: int | None) -> float | None:
+    """Since the next message was stored, or the first that is left. None if nobody asks, or it is not there."""
+    if now_ms is None:
+        return None
+    at_ms = bounds.message_stored_at(queue.topic, queue.queue_id, max(consumer_offset, queue.min_offset))
+    return max(0.0, (now_ms - at_ms) / 1000) if at_ms is not None else None
 
 
 def _together(found: DataFrame, ask: Ask) -> DataFrame:
     if unknown := set(ask.by) - BY.keys():
         raise ConfigError(f"lag cannot be told by {', '.join(sorted(unknown))}", hint=f"by any of {', '.join(BY)}")
-    figures = [F.count("*").alias("queues"), F.sum("lag").alias("lag")]
-    if ask.seconds:
-        figures.append(F.max("seconds").alias("seconds"))
+    figures = [F.count("*").alias("queues"), F.sum("lag").alias("lag"), F.max("seconds").alias("seconds")]
     return found.groupBy(*(BY[name] for name in ask.by)).agg(*figures)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import functions as F
-
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -45,22 +43,18 @@ SYSTEM_GROUPS: Final = (
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 
 
-def _starts(name: Column, prefixes: tuple[str, ...]) -> Column:
-    found = F.lit(False)
-    for prefix in prefixes:
-        found = found | name.startswith(prefix)
-    return found
+def is_system_topic(topic: str) -> bool:
+    """One of the servers' own: what waits in there was or will be somewhere else as well."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
 
 
-def is_system_topic(topic: Column) -> Column:
-    """The servers' own: what waits in there was or will be somewhere else as well."""
-    return topic.isin(*SYSTEM_TOPICS) | _starts(topic, SYSTEM_PREFIXES)
+def is_system_group(group: str) -> bool:
+    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_user_topic(topic: Column) -> Column:
-    """Made by people: neither the servers' own nor a group's for retries and dead letters."""
-    return ~(is_system_topic(topic) | _starts(topic, (RETRY_PREFIX, DLQ_PREFIX)))
-
-
-def is_system_group(group: Column) -> Column:
-    return group.isin(*SYSTEM_GROUPS) | group.startswith(SYSTEM_GROUP_PREFIX)
+    """Made by people: neither one of the servers' own nor a group's for retries and dead letters."""
+    found = ~topic.isin(*SYSTEM_TOPICS)
+    for prefix in (*SYSTEM_PREFIXES, RETRY_PREFIX, DLQ_PREFIX):
+        found &= ~topic.startswith(prefix)
+    return found

@@ -69,7 +69,7 @@ class _Store:
         self._forecast: Forecast = forecast(rules, self._log, self._disk, now_ms)
 
     def _log_of(self, bounds: Bounds) -> Log:
-        files = bounds.log.files
+        files = bounds.log_files
         begun = {point.phys_offset: point.store_ms for point in self._times}
         full = [
             LogFile(file.path.rpartition("/")[2], file.size, begun[after.start])

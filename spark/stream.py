@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from mqctl.store.scan.folder import StoreFolder
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Offsets = dict[str, int]
 
 
-class MessageStream(DataSourceStreamReader):
+class MessageStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(
         self,
         stores: list[StoreFolder],
@@ -43,6 +43,7 @@ class MessageStream(DataSourceStreamReader):
         self._part_bytes = part_bytes
         self._latest = latest
         self._batch_bytes = batch_bytes
+        self._target: Offsets | None = None  # of a query that ends with what there is
 
     def initialOffset(self) -> Offsets:
         plans = {store.name: LogPlan(store) for store in self._stores}
@@ -55,7 +56,11 @@ class MessageStream(DataSourceStreamReader):
         """A limit holds for each store, and for the bytes of the log, whatever is asked for of them."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         plans = {store.name: LogPlan(store) for store in self._stores}
-        return {name: plan.end(max(plan.begin, start.get(name, 0)), most) for name, plan in plans.items()}
+        found = {name: plan.end(max(plan.begin, start.get(name, 0)), most) for name, plan in plans.items()}
+        return found if self._target is None else {name: min(end, self._target[name]) for name, end in found.items()}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = {store.name: LogPlan(store).end(0) for store in self._stores}
 
     def partitions(self, start: Offsets, end: Offsets) -> list[PartOf]:
         return [

@@ -113,8 +113,8 @@ class _AnyProducer(BlockingClient[P]):
         timeout: float | None = None,
     ) -> Future[SendResult]:
         """Returns a future of `concurrent.futures`; waits first while `max_in_flight` sends are under way."""
-        task = self._wait(self._client.submit(message, order_key=order_key, queue=queue, timeout=timeout))
-        return asyncio.run_coroutine_threadsafe(_result_of(task), self._loop.loop)
+        sending = self._wait(self._client.submit(message, order_key=order_key, queue=queue, timeout=timeout))
+        return asyncio.run_coroutine_threadsafe(_result_of(sending), self._loop.loop)
 
     def send_batch(
         self,
@@ -131,6 +131,9 @@ class _AnyProducer(BlockingClient[P]):
 
     def queues(self, topic: str) -> list[MessageQueue]:
         return self._wait(self._client.queues(topic))
+
+    def recall(self, recall_handle: str, *, timeout: float | None = None) -> str:
+        return self._wait(self._client.recall(recall_handle, timeout=timeout))
 
     def request(self, message: Message, *, timeout: float | None = None) -> ReceivedMessage:
         return self._wait(self._client.request(message, timeout=timeout))
@@ -238,5 +241,5 @@ class PullConsumer(_AnyConsumer[pull.PullConsumer]):
         return self._wait(self._client.committed(queue))
 
 
-async def _result_of(task: asyncio.Task[SendResult]) -> SendResult:
-    return await task
+async def _result_of(sending: asyncio.Future[SendResult]) -> SendResult:
+    return await sending

@@ -16,8 +16,10 @@ from mqctl.client.consumers import KnownGroups, is_system_group, known_groups, r
 from mqctl.client.deadletters import dead_letter_topics
 from mqctl.client.diagnosis import verdicts
 from mqctl.client.everywhere import ask_each, brokers_of
+from mqctl.client.movedoffsets import MovedOffsets, text_of
 from mqctl.client.progress import GroupProgress, QueueProgress, add_delays, progress_of
 from mqctl.errors import MqError
+from mqctl.remoting.bodies import OffsetMovedEvent
 from mqctl.times import duration_text
 
 BEGINS: Final = "begins"
@@ -54,16 +56,18 @@ class Monitor:
     groups: Sequence[str] = ()
     troubles: Troubles = field(default_factory=dict)
     _dead: dict[str, int] | None = None
+    _moved: MovedOffsets = field(default_factory=MovedOffsets)
 
     async def round(self, admin: Admin, now_ms: int) -> list[Event]:
         """What is new. A cluster that does not answer is news as well."""
         try:
             found = await self._look(admin, now_ms)
             dead = {one.group: one.messages for one in await dead_letter_topics(admin)}
+            moved = [event async for event in self._moved.news(admin)]
         except MqError as error:
             # Whether what was wrong is still wrong nobody knows.
-            found, dead = {**self.troubles, ("cluster", self.cluster or "all"): error.message}, None
-        news = [*self._differences(found), *self._died(dead)]
+            found, dead, moved = {**self.troubles, ("cluster", self.cluster or "all"): error.message}, None, []
+        news = [*self._differences(found), *self._died(dead), *self._moves(moved)]
         self.troubles = found
         self._dead = dead or self._dead
         return news
@@ -82,14 +86,22 @@ class Monitor:
             return
         for group, messages in dead.items():
             more = messages - self._dead.get(group, 0)
-            if more > 0 and (not self.groups or group in self.groups):
+            if more > 0 and self._concerns(group):
                 yield Event(ONCE, "dead", group, f"{more} more dead letters, {messages} in all")
+
+    def _moves(self, moved: Sequence[OffsetMovedEvent]) -> Iterator[Event]:
+        for event in moved:
+            if self._concerns(event.consumer_group):
+                yield Event(ONCE, "moved", f"{event.consumer_group} {event.message_queue.topic}", text_of(event))
+
+    def _concerns(self, group: str) -> bool:
+        return group in self.groups if self.groups else not is_system_group(group)
 
     async def _look(self, admin: Admin, now_ms: int) -> Troubles:
         info = await admin.cluster_info()
         brokers = brokers_of(info, self.cluster)
         known = await known_groups(admin, brokers)
-        wanted = self.groups or [group for group in known.brokers if not is_system_group(group)]
+        wanted = self.groups or [group for group in known.brokers if self._concerns(group)]
         progresses = await progress_of(admin, known, [group for group in wanted if group in known.brokers])
         await add_delays(admin, brokers, progresses, now_ms)
         found = {("group", group): "no broker has it" for group in wanted if group not in known.brokers}

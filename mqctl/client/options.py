@@ -46,6 +46,7 @@ class PushOptions(ConsumerOptions, total=False):
     max_reconsume_times: int | None
     consume_timeout: float
     finish_seconds: float
+    trace: bool
 
 
 class PullOptions(ConsumerOptions, total=False):

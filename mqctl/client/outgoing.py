@@ -79,8 +79,13 @@ class Encoder:
         """`own`: properties that only RocketMQ itself may set. Raises MqError for what no broker would take."""
         self._check(message)
         msg_id = self._new_id()
+        named = message.wire_properties()
+        named.update(own)
+        named[UNIQ_KEY] = msg_id
         try:
-            properties = format_properties({**message.wire_properties(), **own, UNIQ_KEY: msg_id})
+            properties = format_properties(named)
+            if not properties.isascii():
+                properties.encode()  # half of a surrogate pair has no UTF-8
         except ValueError as error:
             raise MqError(str(error)) from None
         body, sys_flag = message.body, SYS_TRANSACTION_PREPARED if half else 0

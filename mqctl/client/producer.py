@@ -14,6 +14,7 @@ from mqctl.client.faults import FaultTable
 from mqctl.client.namesrv import default_name_servers
 from mqctl.client.naming import check_group
 from mqctl.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Encoder, Outgoing
+from mqctl.client.recalling import recall
 from mqctl.client.results import SendResult
 from mqctl.client.spool import MAX_SPOOL_BYTES, Spool
 from mqctl.client.spooling import Spooling
@@ -172,7 +173,7 @@ class Producer:
 
     async def _encode(self, message: Message, order_key: str | None) -> Outgoing:
         """A large body is compressed in a thread: the time that takes belongs to everybody on the loop."""
-        if len(message.body) > COMPRESS_IN_THREAD_OVER:
+        if isinstance(message.body, bytes) and len(message.body) > COMPRESS_IN_THREAD_OVER:
             return await asyncio.to_thread(self._encoder.single, message, order_key)
         return self._encoder.single(message, order_key)
 
@@ -187,6 +188,11 @@ class Producer:
     def _landed(self, future: asyncio.Future[SendResult]) -> None:
         self._in_flight.discard(future)
         self._room.set()
+
+    async def recall(self, recall_handle: str, *, timeout: float | None = None) -> str:
+        """Takes a delayed message back: `recall_handle` is that of its SendResult. Returns the message's id. Raises
+        ResponseError when it is delivered already."""
+        return await recall(self._engine, self.group, recall_handle, self._timeout if timeout is None else timeout)
 
     # -- asking and answering ---------------------------------------------------------------------------
 

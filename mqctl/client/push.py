@@ -24,6 +24,8 @@ from mqctl.client.orderly import Orderly
 from mqctl.client.rebalance import Strategy, averagely
 from mqctl.client.sendback import MAX_RECONSUME_TIMES, SendBack
 from mqctl.client.subscriptions import Filter, retry_topic, subscription, subscriptions
+from mqctl.client.traced import traced
+from mqctl.client.tracing import Tracer
 from mqctl.errors import ConfigError
 from mqctl.remoting.message import ReceivedMessage
 
@@ -65,6 +67,7 @@ class PushConsumer(GroupConsumer):
         offsets_dir: Path | None = None,
         consume_timeout: float = CONSUME_TIMEOUT_S,
         finish_seconds: float = FINISH_SECONDS,
+        trace: bool = False,
     ) -> None:
         """`namesrv`: as with `Producer`. `listener`: a coroutine function, or a plain one, which runs in a thread;
         so many at a time as `concurrency` says. `batch`: it takes lists of up to so many messages of one queue, and
@@ -74,7 +77,7 @@ class PushConsumer(GroupConsumer):
         (`~/.rocketmq_offsets`). `instance` names this consumer, for broadcasting over restarts. `consume_timeout`: a
         message that a concurrent listener has had for so many seconds is delivered again, whatever becomes of the
         listener. `finish_seconds`: how long `close` waits for listeners that are at work; their messages come again
-        if it is too short. Raises ConfigError."""
+        if it is too short. `trace`: tell RMQ_SYS_TRACE_TOPIC about each message. Raises ConfigError."""
         if not callable(listener):
             raise ConfigError(f"the listener is {listener!r}, which cannot be called", hint="pass a function")
         if batch is not None and batch < 1:
@@ -103,16 +106,20 @@ class PushConsumer(GroupConsumer):
         self._max_reconsume_times = max_reconsume_times
         self._consume_timeout = consume_timeout
         self._finish_seconds = finish_seconds
+        self._tracer = Tracer(self._engine, group, consumes=True) if trace else None
 
     async def start(self) -> None:
         self._engine.must_be_new()
         self._delivery = self._new_delivery()
         self._inspecting = Inspecting(self, self._engine)
         await super().start()
+        if self._tracer is not None:
+            self._tracer.start()
         if isinstance(self._delivery, Concurrently):
             self._engine.every(min(self._consume_timeout, STUCK_CHECK_SECONDS), self._give_back_stuck)
 
     def _new_delivery(self) -> Concurrently | Orderly:
+        listener = self.listener if self._tracer is None else traced(self.listener, self._tracer, self.group)
         limit = self._max_reconsume_times
         send_back = (
             None
@@ -121,11 +128,9 @@ class PushConsumer(GroupConsumer):
         )
         if self.orderly:
             return Orderly(
-                self._engine, self.group, self.listener, self.concurrency, send_back, limit, self.meter, self.batch
+                self._engine, self.group, listener, self.concurrency, send_back, limit, self.meter, self.batch
             )
-        return Concurrently(
-            self._engine, self.group, self.listener, self.concurrency, send_back, self.meter, self.batch
-        )
+        return Concurrently(self._engine, self.group, listener, self.concurrency, send_back, self.meter, self.batch)
 
     async def _give_back_stuck(self) -> None:
         if isinstance(self._delivery, Concurrently):
@@ -145,3 +150,5 @@ class PushConsumer(GroupConsumer):
 
     async def _finish_work(self) -> None:
         await self._delivery.stop(self._finish_seconds)
+        if self._tracer is not None:
+            await self._tracer.flush()

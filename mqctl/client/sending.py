@@ -64,8 +64,6 @@ class Sending:
 
     def attempt(self) -> None:
         """The next one, or the first."""
-        if self.done.done():
-            return
         if self._chooser is None:
             self._wait_for(self._find_queues())
             return
@@ -76,6 +74,8 @@ class Sending:
             self._ask()
 
     def _ask(self) -> None:
+        if self.done.done():
+            return
         if self._left() <= 0:
             self._give_up()
             return
@@ -139,7 +139,7 @@ class Sending:
     def _give_up(self) -> None:
         self._end(self._failure or RequestTimeout(f"no broker could be asked within {self._timeout:g} s"))
 
-    def _end(self, error: MqError) -> None:
+    def _end(self, error: BaseException) -> None:
         if not self.done.done():
             self.done.set_exception(error)
 
@@ -155,6 +155,8 @@ class Sending:
     def _waited(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             self._end(MqError("the client is closed"))
+        elif (error := task.exception()) is not None:
+            self._end(error)
 
     async def _find_queues(self) -> None:
         try:
@@ -167,6 +169,7 @@ class Sending:
     async def _connect(self) -> None:
         try:
             connection, _ = await self._delivery.engine.connect_within(self._address, self._left())
-            self._ask_on(connection)
+            if not self.done.done():
+                self._ask_on(connection)
         except MqError as error:
             self._failed(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
+from collections import deque
 from typing import Final
 
 from mqctl.client.delivery import Delivery
@@ -41,22 +42,23 @@ _groups: Final = itertools.count(1)
 
 
 class Tracer:
-    """Loop only. Sends with a group of its own over the engine of the producer that it watches."""
+    """Loop only, but for `add`. Sends with a group of its own over the engine of the client that it watches."""
 
-    def __init__(self, engine: Engine, group: str) -> None:
+    def __init__(self, engine: Engine, group: str, *, consumes: bool = False) -> None:
         self._group = group
         self._engine = engine
-        self._encoder = Encoder(f"_INNER_TRACE_PRODUCER-{group}-PRODUCE-{next(_groups)}")
+        kind = "CONSUME" if consumes else "PRODUCE"
+        self._encoder = Encoder(f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_groups)}")
         self._delivery = Delivery(engine, self._encoder, retries=2, faults=None)
-        self._waiting: list[tuple[str, list[str]]] = []
+        self._waiting: deque[tuple[str, list[str]]] = deque()
 
     def start(self) -> None:
         self._engine.every(FLUSH_SECONDS, self.flush)
 
     def stored(self, outgoing: Outgoing, result: SendResult, address: str, began: float, region: str) -> None:
         """A broker took a message."""
-        self._add(
-            outgoing,
+        self.add(
+            _keys(outgoing),
             "Pub",
             int(began * 1000),
             region or DEFAULT_REGION,
@@ -76,8 +78,8 @@ class Tracer:
     def transaction_ended(
         self, outgoing: Outgoing, address: str, state: str, transaction_id: str, *, from_check: bool
     ) -> None:
-        self._add(
-            outgoing,
+        self.add(
+            _keys(outgoing),
             "EndTransaction",
             time.time_ns() // 1_000_000,
             DEFAULT_REGION,
@@ -96,7 +98,7 @@ class Tracer:
     async def flush(self) -> None:
         """Sends what waits; a trace that cannot be sent is lost, and the log says so."""
         while self._waiting:
-            lines, self._waiting = self._waiting[:MAX_LINES_PER_MESSAGE], self._waiting[MAX_LINES_PER_MESSAGE:]
+            lines = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_LINES_PER_MESSAGE))]
             keys = {key for _, names in lines for key in names}
             message = Message(TRACE_TOPIC, "".join(line for line, _ in lines).encode(), keys=sorted(keys))
             try:
@@ -104,10 +106,14 @@ class Tracer:
             except MqError as error:
                 log.warning("traces of %d messages are lost: %s", len(lines), error.message)
 
-    def _add(self, outgoing: Outgoing, *fields: object) -> None:
+    def add(self, keys: list[str], *fields: object) -> None:
+        """A line, to be found by these keys. Any thread may call this."""
         if len(self._waiting) < MAX_WAITING:
-            keys = (get_property(outgoing.properties, KEYS) or "").split()
-            self._waiting.append((_FIELD.join(map(str, fields)) + _END, [*outgoing.msg_id.split(","), *keys]))
+            self._waiting.append((_FIELD.join(map(str, fields)) + _END, keys))
+
+
+def _keys(outgoing: Outgoing) -> list[str]:
+    return [*outgoing.msg_id.split(","), *(get_property(outgoing.properties, KEYS) or "").split()]
 
 
 def _message_type(outgoing: Outgoing) -> int:

@@ -41,8 +41,8 @@ def monitor(
     """Look after a cluster, and write a line when something begins to go wrong or is well again.
 
     Groups that are behind; clients that subscribe otherwise than their group, or do not get on with messages that they
-    have in hand; new dead letters; brokers that do not answer or have no master; name servers that are gone.
-    Nothing is written while nothing changes. Goes on until Ctrl-C.
+    have in hand; new dead letters; messages that were deleted before a group consumed them; brokers that do not answer
+    or have no master; name servers that are gone. Nothing is written while nothing changes. Goes on until Ctrl-C.
 
     \b
     Examples:

@@ -64,9 +64,9 @@ async def pipelined(request: Request) -> Spent:
         begin = now()
         failed = []
 
-        def landed(task: asyncio.Task[Any]) -> None:
-            if task.exception() is not None:
-                failed.append(task.exception())
+        def landed(future: asyncio.Future[Any]) -> None:
+            if future.exception() is not None:
+                failed.append(future.exception())
 
         for message in messages(request):
             (await producer.submit(message)).add_done_callback(landed)

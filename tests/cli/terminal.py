@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fcntl import ioctl
 from pathlib import Path
 
@@ -22,7 +22,13 @@ from tests.peers.ours import REPOSITORY
 class Terminal:
     """The program, and what it has drawn."""
 
-    def __init__(self, *args: str, home: Path, variables: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *args: str,
+        home: Path,
+        variables: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "mqctl"),
+    ) -> None:
         self._master, self._slave = pty.openpty()
         ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
         self.settings = termios.tcgetattr(self._slave)
@@ -35,7 +41,7 @@ class Terminal:
             **(variables or {}),
         }
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mqctl", *args],
+            [*program, *args],
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,

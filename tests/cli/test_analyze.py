@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
 from pathlib import Path
@@ -13,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from mqctl.cli import load
 from mqctl.commands.analyze.finding import find_python, find_spark
 from mqctl.commands.analyze.jobfiles import MAIN, job_files, write_zip
 from mqctl.exit import ExitCode
 from spark.request import Request, staging_name
 from tests.cli.running import Cli, Ended, python
-from tests.cli.sparkless import Machine, machine
+from tests.cli.sparkless import Machine, machine, script
 
 HOUR_MS = 3_600_000
 NOON_MS = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -225,15 +227,20 @@ def test_the_call(spark: Machine, store: str, tmp_path: Path, monkeypatch: pytes
     assert not Path(call[-2]).exists()  # nothing is left behind
 
 
-def test_every_job_is_called_by_its_name(spark: Machine, store: str) -> None:
+def test_every_job_is_called_by_its_name(spark: Machine, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        tempfile, "tempdir", str(spark.root)
+    )  # for the logs of a Spark that only looks at its last word
+    script(
+        spark.home / "bin" / "spark-submit",
+        f"#!/bin/sh\nshift $(($# - 1))\nprintf '[\"%s\"]' $1 >{spark.home}/called\n",
+    )
     more = {"sql": ["SELECT 1"], "trace": ["k"], "diff": [store, store], "export": ["--out", f"{store}/out"]}
-    jobs = "lag traffic latency keys skew sizes retries delays transactions check retention trace diff export sql"
-    modules = {Path(name).stem for name in job_files()}
-    for job in jobs.split():
-        spark.says(DONE)
-        spark.cli.ok("analyze", job, *more.get(job, []), *([] if job == "diff" else ["--store", store]))
+    files = job_files()
+    for job in load("analyze").commands:
+        spark.cli("analyze", job, *more.get(job, []), *([] if job == "diff" else ["--store", store]))
         assert Request.decode(spark.called[-1]).job == job
-        assert job in modules
+        assert b"\ndef run(stores: Stores, ask: Ask) -> Result:\n" in files[f"spark/{job}.py"]
 
 
 def test_a_driver_in_the_cluster_is_only_waited_for(spark: Machine, store: str, tmp_path: Path) -> None:

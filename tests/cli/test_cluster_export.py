@@ -11,6 +11,7 @@ import pytest
 
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli
+from tests.cli.test_topic import registered_but_gone
 from tests.peers.ours import OurBroker, OurNamesrv
 
 
@@ -95,6 +96,16 @@ def test_settings_and_figures(cli: Cli, broker: OurBroker, topic: str, tmp_path:
     assert quota["topicSize"] >= 1
     assert metrics["totalData"]["totalTps"].keys() == {f"total{n[0].upper()}{n[1:]}" for n in quota["tps"]}
     assert "brokers:" in cli.ok("cluster", "export", "metadata", "-o", "yaml").out
+
+
+def test_what_lacks_a_broker_is_written_and_marked(topic: str, tmp_path: Path) -> None:
+    with OurNamesrv(tmp_path / "n") as namesrv, OurBroker(tmp_path / "b", namesrv.address):
+        cli = Cli({"NAMESRV_ADDR": namesrv.address})
+        with registered_but_gone(namesrv, "gone", "DefaultCluster"):
+            for what in ("metadata", "configs", "metrics"):
+                ended = cli("cluster", "export", what)
+                assert (ended.status, "gone is missing here" in ended.err) == (ExitCode.PARTIAL, True)
+                assert "broker-a" in ended.out
 
 
 def test_groups_from_a_list(cli: Cli, topic: str, tmp_path: Path) -> None:

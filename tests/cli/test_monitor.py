@@ -14,7 +14,14 @@ from mqctl.client.blocking import PushConsumer
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli, Program, program
 from tests.cli.test_topic import registered_but_gone
+from tests.peers import wire
 from tests.peers.ours import OurBroker, OurNamesrv
+
+PULL_MESSAGE = 11
+PULL_BEYOND_THE_END = {
+    "consumerGroup": "g", "topic": "t", "queueId": "0", "queueOffset": "99", "maxMsgNums": "32", "sysFlag": "4",
+    "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0", "subscription": "*", "expressionType": "TAG",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,6 +54,8 @@ def test_what_begins_and_ends(own: tuple[OurNamesrv, OurBroker], tmp_path: Path)
         cli.ok("monitor", "--once", *options)
         cli.ok("msg", "send", "%DLQ%g", "x", "--count", "2")
         assert told(monitor) == ("once", "dead", "g", "2 more dead letters, 2 in all")
+        wire.request(broker.address, PULL_MESSAGE, **PULL_BEYOND_THE_END)
+        assert told(monitor) == ("once", "moved", "g t", "it asked for message 99 of queue broker-a:0, which ends at 5")
         with registered_but_gone(namesrv, "gone", "DefaultCluster"):
             assert told(monitor)[:3] == ("begins", "broker", "gone")
         assert told(monitor)[:3] == ("ends", "broker", "gone")

@@ -16,9 +16,10 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 
 
 class OurServer(ServerProcess):
-    """What our two servers share: ``python -m mqctl <noun> -c FILE``."""
+    """What our two servers share: ``python -m mqctl <noun> -c FILE``, or another ``program`` than that one."""
 
     noun: str
+    program: Sequence[str] = (sys.executable, "-m", "mqctl")
 
     def __init__(self, workdir: Path, port: int, conf: Mapping[str, object] | None) -> None:
         super().__init__(workdir, port)
@@ -38,7 +39,7 @@ class OurServer(ServerProcess):
         return {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", "HOME": str(self.workdir)}
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "mqctl", self.noun, "-c", str(self.conf_file)]
+        return [*self.program, self.noun, "-c", str(self.conf_file)]
 
 
 class OurNamesrv(OurServer):

@@ -158,7 +158,8 @@ class ServerProcess(ABC):
     def kill(self) -> None:
         """End at once (SIGKILL), as a crash would."""
         if self.running:
-            os.kill(self.pid, signal.SIGKILL)
+            # The group, which is the server's own: the one-file executable is two processes.
+            os.killpg(self.pid, signal.SIGKILL)
             self._exited(STOP_TIMEOUT_S)
         self._forget()
 

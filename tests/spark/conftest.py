@@ -25,6 +25,7 @@ from tests.interop.acting import make_topic, start_producer
 from tests.peers.apache import ApacheBroker, ApacheNamesrv
 from tests.peers.cache import require
 from tests.peers.driver import ClientDriver, JavaDriver
+from tests.peers.jvm import QUICK_START
 from tests.peers.ours import REPOSITORY
 
 
@@ -45,6 +46,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.driver.extraJavaOptions": QUICK_START,
+        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
     for name, value in settings.items():

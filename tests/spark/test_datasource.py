@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections import Counter
+from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mqctl.store.javahash import java_hash
+from spark.stores import Stores
 from tests.spark.conftest import FilledStore
+
+OURS = "topic in ('orders', 'audit')"
 
 
 @pytest.fixture(params=["apache_store", "apache55_store", "our_store"])
@@ -19,13 +26,93 @@ def filled(request: pytest.FixtureRequest) -> FilledStore:
 
 
 def test_messages_are_those_that_were_sent(spark: SparkSession, filled: FilledStore) -> None:
+    """Through the log, and through the queues. The compressed one comes out as it went in."""
     columns = ("topic", "queue_id", "queue_offset", "tags", "keys", "uniq_key", "body")
-    rows = filled.stores(spark).messages(*columns, body="full").where("topic in ('orders', 'audit')").collect()
-    expected = [
+    expected = sorted(
         (
             each["topic"], each["queue_id"], each["queue_offset"], each.get("tags"), each.get("keys"), each["msg_id"],
             each["body"],
         )
         for each in filled.sent
-    ]  # fmt: skip
-    assert sorted(tuple(row) for row in rows) == sorted(expected)
+        if each["topic"] in ("orders", "audit")
+    )  # fmt: skip
+    stores = filled.stores(spark)
+    assert sorted(tuple(row) for row in stores.messages(*columns, body="full").where(OURS).collect()) == expected
+    through_queues = stores.messages(*columns, body="full", topics=("orders", "audit"))
+    assert sorted(tuple(row) for row in through_queues.collect()) == expected
+
+
+def test_all_columns_of_a_message(spark: SparkSession, filled: FilledStore) -> None:
+    (row,) = filled.stores(spark).messages(topics=("orders",)).where("keys = 'order-3'").collect()
+    assert (row.store, row.version, row.reconsume_times, row.prepared_offset) == ("broker-a", 1, 0, 0)
+    assert row.body is None and row.body_size == len(b"order-3")
+    assert row.properties["TAGS"] == "new" and row.properties["UNIQ_KEY"] == row.uniq_key
+    assert row.store_host.startswith("127.0.0.1:") and row.born_host.startswith("127.0.0.1:")
+    assert row.born_time <= row.store_time
+    assert int(row.msg_id[-16:], 16) == row.phys_offset
+    assert int(row.file) <= row.phys_offset
+
+
+def test_the_other_tables(spark: SparkSession, apache_store: FilledStore) -> None:
+    stores = apache_store.stores(spark)
+    entries = stores.queues("queue_id", "tags_code", topics=("orders",)).collect()
+    sent = Counter((each["queue_id"], java_hash(each["tags"])) for each in apache_store.of_topic("orders"))
+    assert Counter((row.queue_id, row.tags_code) for row in entries) == sent
+    (orders,) = stores.topics().where("topic = 'orders'").collect()
+    assert (orders.read_queues, orders.write_queues, orders.perm, orders.order) == (4, 4, 6, False)
+    assert stores.groups().where("`group` = 'TOOLS_CONSUMER'").count() == 1
+    hashes = {abs(java_hash(f"orders#order-{number}")) for number in range(8)}
+    places = {row.phys_offset for row in stores.messages("phys_offset", "keys").where(OURS_KEYS).collect()}
+    found = {row.phys_offset for row in stores.index().collect() if row.key_hash in hashes}
+    assert places <= found
+    assert stores.offsets().columns == ["store", "group", "topic", "queue_id", "consumer_offset"]
+    assert stores.delay_offsets().columns == ["store", "level", "queue_offset"]
+
+
+OURS_KEYS = "keys in ('order-0', 'order-1', 'order-7')"
+
+
+def test_filters_bound_the_reading(spark: SparkSession, our_store: FilledStore) -> None:
+    """With filters pushed down each query has the answer it has without."""
+    columns = ("topic", "queue_id", "phys_offset", "store_time")
+    messages = our_store.stores(spark).messages(*columns)
+    middle = messages.selectExpr("min(store_time) + (max(store_time) - min(store_time)) / 2").first()[0]
+    queries = [
+        "topic = 'orders'",
+        "topic in ('audit', 'x') and queue_id = 0",
+        "phys_offset > 3000 and phys_offset <= 6000",
+        f"store_time >= timestamp '{middle}' and topic <> 'audit'",
+        f"store_time < timestamp '{middle}'",
+        "topic = 'orders' or queue_id = 0",
+    ]
+    plain = [sorted(messages.where(query).collect()) for query in queries]
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        messages = our_store.stores(spark).messages(*columns)
+        assert [sorted(messages.where(query).collect()) for query in queries] == plain
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert all(plain)
+
+
+def test_many_stores(spark: SparkSession, our_store: FilledStore, tmp_path: Path) -> None:
+    for name in ("broker-a", "broker-b"):
+        shutil.copytree(our_store.root, tmp_path / name)
+    counts = Stores(spark, str(tmp_path)).messages("store", "topic").where(OURS).groupBy("store").count().collect()
+    assert {row.store: row["count"] for row in counts} == {"broker-a": 80, "broker-b": 80}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"table": "none"}, "there is no table none"),
+        ({"columns": "topic,colour"}, "no column colour"),
+        ({"body": "half"}, "body is none, full or head:N"),
+        ({"since_ms": "yesterday"}, "since_ms is a number"),
+        ({"stores": "/nonexistent"}, "holds no store"),
+    ],
+)
+def test_mistakes_are_named(spark: SparkSession, our_store: FilledStore, options: dict[str, str], text: str) -> None:
+    reader = spark.read.format("mqstore").options(**{"stores": str(our_store.root), **options})
+    with pytest.raises(PySparkException, match=text):
+        reader.load().count()

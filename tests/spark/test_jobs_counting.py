@@ -129,11 +129,11 @@ def test_traffic_by_what_it_cannot_tell(stores: Stores) -> None:
         traffic.run(stores, Ask(by=("code", "host")))
 
 
-@pytest.mark.parametrize("job", [traffic, sizes, latency, keys, skew])
-def test_a_topic_that_is_not_there(job: Any, stores: Stores) -> None:
-    with pytest.raises(NotFound, match="no store has the topic nothing"):
-        job.run(stores, Ask(topic=("orders", "nothing")))
-    assert job.run(stores, Ask(topic=("empty",))).frame.count() == 0
+def test_a_topic_that_is_not_there_or_empty(stores: Stores) -> None:
+    for job in (traffic, sizes, latency, keys, skew):
+        with pytest.raises(NotFound, match="no store has the topic nothing"):
+            job.run(stores, Ask(topic=("orders", "nothing")))
+    assert rows(latency.run(stores, Ask(topic=("empty",)))) == []
 
 
 # -- sizes ----------------------------------------------------------------------------------------------

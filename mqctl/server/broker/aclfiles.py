@@ -83,7 +83,7 @@ class AclFiles:
     def put_white_addresses(self, addresses: list[str], file: str | None, now_ms: int) -> None:
         """`file`: one of those that are read; None is the default one."""
         path = self.default if not file else Path(file)
-        if path != self.default and path not in self._contents():
+        if path not in self._paths():
             # A path from the network never becomes a file.
             raise ValueError(f"{file} is not one of the broker's files: {', '.join(map(str, self._paths()))}")
         check_addresses(addresses)
@@ -128,9 +128,15 @@ def _read(path: Path) -> Content:
         raise StoreError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     if content is None:
         return {}
-    if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.get(ACCOUNTS) or ()):
+    if not isinstance(content, dict) or not _is_usual(content):
         raise StoreError(f"{path} does not hold accounts as RocketMQ writes them")
     return content
+
+
+def _is_usual(content: Content) -> bool:
+    accounts, addresses = content.get(ACCOUNTS) or [], content.get(WHITE_ADDRESSES) or []
+    lists = isinstance(accounts, list) and isinstance(addresses, list)
+    return lists and all(isinstance(entry, dict) for entry in accounts)
 
 
 def _write(path: Path, content: Content, now_ms: int) -> None:

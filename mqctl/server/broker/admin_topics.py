@@ -85,6 +85,7 @@ class TopicAdmin:
         self._check_changeable(header.topic)
         saved = self._topics.delete(header.topic)
         self._store.drop_topic(header.topic)
+        self._traffic.forget(header.topic)
         await asyncio.shield(saved)
         return request.reply()
 

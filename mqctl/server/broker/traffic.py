@@ -25,6 +25,9 @@ from mqctl.store.consumequeue import ConsumeQueue
 # How many series are sampled before other work gets its turn.
 SAMPLE_SLICE: Final = 500
 
+# Their key is the cluster.
+BROKER_NAMES: Final = frozenset({"BROKER_PUT_NUMS", "BROKER_GET_NUMS"})
+
 Gets = list[int]
 
 
@@ -59,6 +62,14 @@ class Traffic:
     def sent_back(self, topic: str, group: str) -> None:
         self._add("SNDBCK_PUT_NUMS", f"{topic}@{group}", 1, 1)
 
+    def forget(self, topic: str) -> None:
+        """The topic is deleted. Apache's broker does this with autoDeleteUnusedStats; where topics come and go, their
+        figures would otherwise take kilobytes each for a day."""
+        self._gather()
+        own = [(name, key) for name, key in self._series if key.split("@")[0] == topic and name not in BROKER_NAMES]
+        for each in own:
+            del self._series[each]
+
     def _add(self, name: str, key: str, amount: int, times: int) -> None:
         series = self._series.get((name, key))
         if series is None:
@@ -90,7 +101,7 @@ class Traffic:
         for number, (key, series) in enumerate(list(self._series.items()), 1):
             series.sample(self._clock())
             if series.is_idle:
-                del self._series[key]
+                self._series.pop(key, None)  # its topic may have been deleted since
             if number % SAMPLE_SLICE == 0:
                 await asyncio.sleep(0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -42,29 +42,40 @@ class Queue:
         """Behind the last entry that was written; what follows in a file is zero."""
         for file in reversed(self._files):
             low, high = file.start // ENTRY_SIZE, file.end // ENTRY_SIZE
-            begin = low
-            while low < high:
-                middle = (low + high) // 2
-                if self._entry(file, middle)["size"] > 0:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low > begin:
-                return low
+            end = self._first(low, high, lambda entry: bool(entry["size"] <= 0))
+            if end > low:
+                return end
         return self._files[0].start // ENTRY_SIZE if self._files else 0
 
-    def _entry(self, file: DataFile, number: int) -> np.void:
-        data = self._store.storage.read(file.path, number * ENTRY_SIZE - file.start, ENTRY_SIZE)
+    def begin(self, log_begin: int) -> int:
+        """The first entry whose record is still in the log: before it are those of deleted ones, or fillers."""
+        low = self._files[0].start // ENTRY_SIZE if self._files else 0
+        return self._first(
+            low, self.stop, lambda entry: bool(entry["phys_offset"] >= log_begin and entry["size"] != LOST_SIZE)
+        )
+
+    def _first(self, low: int, high: int, wanted: Callable[[np.void], bool]) -> int:
+        """Binary search for the first entry in [low, high) that is wanted; `high` if none is."""
+        while low < high:
+            middle = (low + high) // 2
+            if wanted(self.entry(middle)):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def entry(self, number: int) -> np.void:
+        """Zeros where there is none."""
+        at = number * ENTRY_SIZE
+        file = next((each for each in reversed(self._files) if each.start <= at < each.end), None)
+        data = self._store.storage.read(file.path, at - file.start, ENTRY_SIZE) if file is not None else b""
         found: np.void = np.frombuffer(data.ljust(ENTRY_SIZE, b"\0")[:ENTRY_SIZE], ENTRY)[0]
         return found
 
     def last_place(self) -> int | None:
         """Of the record that the last entry leads to."""
-        for file in self._files:
-            if file.start // ENTRY_SIZE < self.stop <= file.end // ENTRY_SIZE:
-                entry = self._entry(file, self.stop - 1)
-                return int(entry["phys_offset"]) if entry["size"] != LOST_SIZE else None
-        return None
+        entry = self.entry(self.stop - 1)
+        return int(entry["phys_offset"]) if 0 < entry["size"] < LOST_SIZE else None
 
     def slices(self, entries: int) -> list[QueueSlice]:
         """All of it, in slices of so many entries at most."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import threading
 
 import pytest
 
 from mqctl import testing
 from mqctl.client import Message, Producer, SendStatus
+from mqctl.client.sending import RETRY_PAUSE_S
 from mqctl.errors import (
     ConfigError,
     ConnectionFailed,
@@ -20,9 +22,11 @@ from mqctl.errors import (
     ResponseError,
     RetriableResponse,
 )
+from mqctl.remoting.codes import ResponseCode
 from mqctl.remoting.command import Command
+from mqctl.remoting.compression import Compression, compress
 from mqctl.remoting.connection import Connection
-from tests.aio import in_loop
+from tests.aio import in_loop, until
 from tests.unit.client.fakes import FakeBroker, FakeNamesrv, cluster
 
 
@@ -241,3 +245,71 @@ async def test_the_route_is_asked_again_when_the_broker_moved() -> None:
 def test_settings_that_cannot_work(group: str, options: dict[str, int]) -> None:
     with pytest.raises(ConfigError):
         Producer(group, "127.0.0.1:1", **options)  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_a_delayed_message_can_be_taken_back() -> None:
+    with testing.broker() as mq:
+        mq.create_topic("t", queues=1)
+        async with Producer("g", mq.namesrv) as producer:
+            assert not (await producer.send(Message("t", b"now"))).recall_handle
+            kept, taken = [await producer.send(Message("t", body, delay_ms=60_000)) for body in (b"kept", b"taken")]
+            assert await producer.recall(taken.recall_handle) == taken.msg_id
+            mq.clock.advance(61)
+            assert [message.body for message in mq.messages("t", at_least=2)] == [b"now", b"kept"]
+            with pytest.raises(ResponseError, match="delivered already"):
+                await producer.recall(kept.recall_handle)
+            with pytest.raises(ConfigError, match="recall handle"):
+                await producer.recall("no handle")
+
+
+@in_loop
+async def test_large_bodies_are_compressed_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+
+    def watched(data: bytes, kind: Compression) -> tuple[bytes, int]:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return compress(data, kind)
+
+    monkeypatch.setattr("mqctl.remoting.compression.compress", watched)
+    bodies = [bytes(5000), bytes(100_000)]
+    with testing.broker() as mq:
+        mq.create_topic("t", queues=1)
+        async with Producer("g", mq.namesrv) as producer:
+            for body in bodies:
+                await producer.send(Message("t", body))
+        assert [message.body for message in mq.messages("t")] == bodies
+    assert threads == [False, True]
+
+
+@in_loop
+async def test_who_cancels_a_send_ends_its_attempts() -> None:
+    async with cluster() as (namesrv, (broker,)):
+        asked: list[Command] = []
+
+        def busy(connection: Connection, request: Command) -> Command:
+            asked.append(request)
+            return request.reply(ResponseCode.SYSTEM_BUSY)
+
+        broker.behaviour = busy
+        async with Producer("g", namesrv.address, retries=5) as producer:
+            sending = await producer.submit(Message("t", b"x"))
+            await until(lambda: asked)
+            sending.cancel()
+            broker.behaviour = None
+            await producer.send(Message("t", b"y"))
+            await asyncio.sleep(3 * RETRY_PAUSE_S)
+        assert broker.bodies == [b"y"]
+
+
+@in_loop
+async def test_closing_ends_a_send_that_still_looks_for_a_broker() -> None:
+    async with cluster() as (namesrv, _):
+        namesrv.silent = True
+        producer = Producer("g", namesrv.address)
+        await producer.start()
+        sending = asyncio.create_task(producer.send(Message("t", b"x")))
+        await until(lambda: namesrv.asked)
+        await producer.close()
+        with pytest.raises(MqError, match="closed"):
+            await sending

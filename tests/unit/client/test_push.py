@@ -12,6 +12,8 @@ from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, R
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
 from mqctl.client.offsets import local_offsets_path
 from mqctl.client.orderly import Orderly
+from mqctl.client.traces import decode_traces
+from mqctl.client.tracing import TRACE_TOPIC
 from mqctl.errors import ConfigError, ConnectionFailed
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import LockBatchBody
@@ -535,3 +537,58 @@ async def test_an_orderly_consumer_whose_lock_somebody_else_has_stops_at_once(mq
         await lock(RequestCode.UNLOCK_BATCH_MQ, "other")
         await delivery._renew()
         assert await inbox.wait(3) == numbered(3)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@in_loop
+async def test_batches_are_lists_of_one_queue_and_fail_as_a_whole(mq: EmbeddedBroker, orderly: bool) -> None:
+    mq.create_topic("t", queues=2)
+    await send(mq, "t", numbered(20))
+    batches: list[list[tuple[bytes, int]]] = []
+
+    async def handle(messages: list[ReceivedMessage]) -> None:
+        assert len({message.queue_id for message in messages}) == 1
+        batches.append([(message.body, message.reconsume_times) for message in messages])
+        if len(batches) == 1:
+            raise RetryLater(delay_level=1, suspend=0)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, orderly=orderly, batch=4):
+        await until(lambda: len(batches) > 1)
+        mq.clock.advance(1)  # the broker keeps what a concurrent listener gave back
+        await until(lambda: len({body for batch in batches[1:] for body, _ in batch}) == 20)
+    first, later = batches[0], batches[1:]
+    assert all(len(batch) <= 4 for batch in batches)
+    assert max(map(len, batches)) == 4
+    assert {body for batch in later for body, times in batch if times == 1} == {body for body, _ in first}
+    if orderly:
+        of_queue = [int(body) for batch in later for body, _ in batch if int(body) % 2 == int(first[0][0]) % 2]
+        assert of_queue == sorted(of_queue)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+@in_loop
+async def test_traces_tell_how_each_message_fared(mq: EmbeddedBroker, plain: bool) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", [b"good", b"bad", b"later"], keys="k")
+    seen: dict[bytes, str] = {}
+
+    def in_thread(message: ReceivedMessage) -> None:
+        seen[message.body] = message.msg_id
+        if message.body == b"bad":
+            raise ValueError
+        if message.body == b"later":
+            raise RetryLater
+
+    async def handle(message: ReceivedMessage) -> None:
+        in_thread(message)
+
+    async with PushConsumer("g", in_thread if plain else handle, "t", mq.namesrv, start=FIRST, trace=True):
+        await until(lambda: len(seen) == 3)
+    told = [message for message in mq.messages(TRACE_TOPIC) if "k" in message.keys]
+    found = {body: decode_traces(told, msg_id) for body, msg_id in seen.items()}
+    assert {body: [trace.status for trace in traces] for body, traces in found.items()} == {
+        b"good": ["success"], b"bad": ["exception"], b"later": ["failed"],
+    }  # fmt: skip
+    (trace,) = found[b"good"]
+    assert (trace.kind, trace.group, trace.retry_times) == ("Sub", "g", 0)
+    assert trace.cost_ms is not None

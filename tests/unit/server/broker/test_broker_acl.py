@@ -117,7 +117,7 @@ async def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
             assert answer.code == failure, (fields, answer.remark)
             assert reason in (answer.remark or ""), answer.remark
         assert not list((tmp_path / "config").glob("*.yml"))
-        for text in ("accounts: {", "- 1", "accounts: [1]"):
+        for text in ("accounts: {", "- 1", "accounts: [1]", "accounts: 5", "globalWhiteRemoteAddresses: 7"):
             (tmp_path / "config/plain_acl.yml").write_text(text)
             answer = await client.ask(GET)
             assert (answer.code, "plain_acl.yml" in (answer.remark or "")) == (1, True)

@@ -76,6 +76,20 @@ async def test_series_that_nobody_uses_are_dropped() -> None:
     assert traffic.view("GROUP_GET_NUMS", "t@g") is None
 
 
+@in_loop
+async def test_a_deleted_topic_takes_its_series_along() -> None:
+    traffic = Traffic("t")
+    for topic in ("t", "t2"):
+        traffic.pulled(topic, "g", 0, 5, 500)
+        traffic.sent_back(topic, "g")
+    traffic.forget("t")
+    assert traffic.view("GROUP_GET_NUMS", "t@g") is None
+    assert traffic.view("QUEUE_GET_SIZE", "t@0@g") is None
+    assert traffic.view("SNDBCK_PUT_NUMS", "t@g") is None
+    assert traffic.view("GROUP_GET_NUMS", "t2@g") is not None
+    assert traffic.view("BROKER_GET_NUMS", "t") is not None, "the cluster has that name too"
+
+
 # -- over the wire --------------------------------------------------------------------------------------
 
 

@@ -64,18 +64,17 @@ def test_times(tmp_path: Path) -> None:
     assert found.log_times() == [StoredAt(0, 1_000_000), StoredAt(FILE, 1_000_000), StoredAt(end, 2_000_000)]
 
 
-def test_the_first_message_left_stands_for_a_deleted_one(tmp_path: Path) -> None:
-    clock = Clock(1_000_000)
-    with opened(tmp_path, clock) as store:
-        put_all(store, numbered(10))
-        clock.now_ms = 2_000_000
-        put_all(store, numbered(10))
+def test_a_deleted_message_has_no_time(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        put_all(store, numbered(20))
     (tmp_path / "commitlog" / f"{0:020d}").unlink()
-    assert bounds(tmp_path).message_stored_at("t", 0, 0) == 2_000_000
+    assert bounds(tmp_path).message_stored_at("t", 0, 0) is None
+    assert bounds(tmp_path).message_stored_at("t", 0, 10) == 1_000_000
 
 
 def test_a_store_with_nothing_in_it(tmp_path: Path) -> None:
     assert list(bounds(tmp_path).queues()) == []
     assert bounds(tmp_path).log_times() == []
+    assert bounds(tmp_path).queue("t", 0) == QueueBounds("t", 0, 0, 0)
     (tmp_path / "consumequeue" / "t" / "0").mkdir(parents=True)
     assert list(bounds(tmp_path).queues()) == [QueueBounds("t", 0, 0, 0)]

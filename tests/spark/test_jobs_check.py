@@ -1,0 +1,161 @@
+"""check finds what was broken, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE
+from mqctl.store.indexfile import HEADER
+from mqctl.store.offline.folder import StoreFolder
+from spark import check
+from spark.result import Ask
+from spark.stores import Stores
+from tests.spark.storing import INDEX, keeping
+
+TOPIC: Final = "orders"
+COUNT: Final = 400
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Several files of each kind."""
+    root = tmp_path_factory.mktemp("sound")
+    with keeping(root) as keeper:
+        for number in range(COUNT):
+            names = {"TAGS": ("A", "漢字")[number % 2], "KEYS": f"key-{number} many", "UNIQ_KEY": f"{number:032d}"}
+            keeper.put(TOPIC, number % 2, bytes(500), **names)
+        keeper.delay(1, keeper.clock.now_ms + 1000, TOPIC)
+        keeper.put("gone", UNIQ_KEY="g")
+        keeper.write_topics(TOPIC, "SCHEDULE_TOPIC_XXXX")
+    shutil.rmtree(root / "consumequeue" / "gone")
+    assert all(len(list((root / kind).iterdir())) > 2 for kind in ("commitlog", "index", f"consumequeue/{TOPIC}/0"))
+    return root
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def second_file(folder: Path) -> Path:
+    return sorted(folder.iterdir())[1]
+
+
+def place(root: Path, queue_offset: int) -> tuple[Path, int]:
+    """Of a record in the log."""
+    store = StoreFolder(root)
+    entry = store.queues_of(TOPIC, 0)[0].entry(queue_offset)
+    assert entry is not None
+    file = store.log.file_at(entry[0])
+    assert file is not None
+    return file.path, entry[0] - file.start
+
+
+def damage_body(root: Path) -> None:
+    path, position = place(root, 20)
+    overwrite(path, position + 100, b"?")
+
+
+def damage_head(root: Path) -> None:
+    path, position = place(root, 40)
+    overwrite(path, position, b"\xff" * 16)
+
+
+def damage_middle_of_zeros(root: Path) -> None:
+    path, position = place(root, 60)
+    overwrite(path, position, bytes(ENTRY_SIZE))
+
+
+def damage_queue_offset(root: Path) -> None:
+    path, position = place(root, 30)
+    overwrite(path, position + 27, b"\7")
+
+
+def damage_queue(root: Path) -> None:
+    overwrite(second_file(root / "consumequeue" / TOPIC / "0"), 2 * ENTRY_SIZE, ENTRY.pack(1, 2, 3))
+
+
+def damage_tags_code(root: Path) -> None:
+    path = second_file(root / "consumequeue" / TOPIC / "1")
+    overwrite(path, 3 * ENTRY_SIZE + 12, bytes(8))
+
+
+def lose_queue_file(root: Path) -> None:
+    second_file(root / "consumequeue" / TOPIC / "0").unlink()
+
+
+def damage_slot(root: Path) -> None:
+    overwrite(second_file(root / "index"), HEADER.size, b"\0\0\0\1" + b"\0" * 36)
+
+
+def damage_link(root: Path) -> None:
+    overwrite(second_file(root / "index"), INDEX.entry_at(100) + 16, b"\0\0\0\x64")
+
+
+def damage_hash(root: Path) -> None:
+    overwrite(sorted((root / "index").iterdir())[0], INDEX.entry_at(50), b"\0\0\0\7")
+
+
+def lose_index_file(root: Path) -> None:
+    second_file(root / "index").unlink()
+
+
+def lose_log_file(root: Path) -> None:
+    second_file(root / "commitlog").unlink()
+
+
+def damage_config(root: Path) -> None:
+    (root / "config" / "subscriptionGroup.json").write_text("{")
+
+
+# In groups of those that do not hide each other: a check takes seconds.
+DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
+    {
+        "the body's CRC does not match; record of orders/0@20": damage_body,
+        "no record, nor a blank": damage_head,
+        "zeros, with records behind them": damage_middle_of_zeros,
+        "the queue offset cannot be right; record of orders/0@7": damage_queue_offset,
+        "queue offset 52: points to log offset 1, its record is at": damage_queue,
+        "has tags code 0, the tag of the record at": damage_tags_code,
+        "slot 0 names entry 1": damage_slot,
+        "entry 50: links to entry": damage_hash,
+        "is not JSON": damage_config,
+    },
+    {
+        "50 entries are missing, from queue offset 50 on": lose_queue_file,
+        "entry 100: links to entry 100": damage_link,
+        "nothing is there between": lose_log_file,
+        "where no record of this queue is": lambda root: None,
+    },
+    {"keys are not filed": lose_index_file},
+]
+
+
+@pytest.mark.parametrize("damages", DAMAGES, ids=lambda damages: next(iter(damages)))
+def test_damage_is_found(
+    spark: SparkSession, sound: Path, tmp_path: Path, damages: dict[str, Callable[[Path], None]]
+) -> None:
+    root = Path(shutil.copytree(sound, tmp_path / "copy"))
+    for damage in damages.values():
+        damage(root)
+    result = check.run(Stores(spark, f"broker-a={root}"), Ask())
+    assert result.exit_code == 1
+    found = [row["what"] for row in result.frame.collect() if row["severity"] == "damage"]
+    for said in damages:
+        assert any(said in what for what in found), (said, found)
+
+
+def test_a_sound_store(spark: SparkSession, sound: Path) -> None:
+    """The records of a topic that was deleted are no damage."""
+    result = check.run(Stores(spark, f"broker-a={sound}"), Ask())
+    assert (result.exit_code, list(result.notes)) == (0, ["no damage was found"])
+    [note] = result.frame.collect()
+    assert (note["severity"], note["file"]) == ("note", "consumequeue/gone/0")
+    assert note["what"] == "the topic is gone; 1 of its records are still in the log"

@@ -1,0 +1,161 @@
+"""export, diff and sql: the messages themselves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from mqctl.errors import ConfigError, StoreError
+from spark import diff, export, sql
+from spark.result import Ask
+from spark.stores import Stores
+from tests.spark.storing import Keeper, keeping
+
+DAY_MS = 86_400_000
+
+
+def keep(keeper: Keeper, *numbers: int) -> None:
+    for number in numbers:
+        topic = ("orders", "audit")[number % 2]
+        keeper.put(topic, 0, b"body-%d" % number, UNIQ_KEY=f"id-{number}", KEYS=f"k{number}", TAGS="t")
+
+
+def exported(out: Path) -> list[tuple[str, bytes]]:
+    table = pq.read_table(out, columns=["uniq_key", "body"])  # pyarrow, too, passes over names that begin with _
+    return sorted(zip(table["uniq_key"].to_pylist(), table["body"].to_pylist(), strict=True))
+
+
+def sent(*numbers: int) -> list[tuple[str, bytes]]:
+    return sorted((f"id-{number}", b"body-%d" % number) for number in numbers)
+
+
+def test_export(spark: SparkSession, tmp_path: Path) -> None:
+    root, out = tmp_path / "store", tmp_path / "out"
+    stores, ask = None, Ask(out=str(out))
+    with keeping(root) as keeper:
+        keep(keeper, *range(10))
+        keeper.clock.now_ms += DAY_MS
+        keep(keeper, *range(10, 13))
+    stores = Stores(spark, f"broker-a={root}")
+    rows = export.run(stores, ask).frame.collect()
+    assert [(row["topic"], str(row["day"]), row["messages"]) for row in rows] == [
+        ("audit", "2025-10-09", 5),
+        ("audit", "2025-10-10", 1),
+        ("orders", "2025-10-09", 5),
+        ("orders", "2025-10-10", 2),
+    ]
+    assert exported(out) == sent(*range(13))
+    assert (out / "run=000001" / "topic=orders" / "day=2025-10-10").is_dir()
+
+    nothing = export.run(stores, ask)
+    assert (nothing.frame.count(), list(nothing.notes)) == (0, ["there was nothing new"])
+
+    with keeping(root) as keeper:
+        keep(keeper, *range(13, 20))
+    # A run that was killed at any moment left what readers do not see.
+    shutil.copytree(out / "run=000001", out / export.STAGING)
+    assert exported(out) == sent(*range(13))
+    assert sum(row["messages"] for row in export.run(stores, ask).frame.collect()) == 7
+    assert exported(out) == sent(*range(20))
+    assert sorted(each.name for each in out.iterdir()) == ["run=000001", "run=000002"]
+    progress = json.loads((out / "run=000002" / export.PROGRESS).read_text())
+    assert progress["topics"] == []
+    assert progress["stores"].keys() == {"broker-a"}
+
+    with pytest.raises(ConfigError, match="holds an export of all topics"):
+        export.run(stores, Ask(out=str(out), topic=("orders",)))
+    shutil.rmtree(root)
+    with keeping(root) as keeper:
+        keep(keeper, 1)
+    (out / "run=000002" / export.PROGRESS).write_text(json.dumps({"topics": [], "stores": {"broker-a": 1 << 40}}))
+    (out / "run=000002" / f".{export.PROGRESS}.crc").unlink(missing_ok=True)
+    with pytest.raises(StoreError, match="ends before"):
+        export.run(stores, ask)
+
+
+def test_diff(spark: SparkSession, tmp_path: Path) -> None:
+    master, slave = tmp_path / "master", tmp_path / "slave"
+    with keeping(master) as keeper:
+        keep(keeper, *range(300))
+        keeper.write_topics("orders", "audit")
+    shutil.copytree(master, slave)
+    same = compare(spark, master, slave)
+    assert (same.exit_code, same.frame.count()) == (0, 0)
+    assert list(same.notes) == ["master and slave hold the same records"]
+
+    with keeping(master) as keeper:
+        keep(keeper, *range(300, 310))
+        keeper.write_topics("orders", "audit", "new")
+    second = sorted((slave / "commitlog").iterdir())[0]
+    data = second.read_bytes()
+    second.write_bytes(data.replace(b"body-17", b"body-71"))
+    result = compare(spark, master, slave)
+    assert result.exit_code == 1
+    found = {
+        (row["what"], row["topic"]): (row["messages"], row["first_offset"], row["last_offset"])
+        for row in result.frame.collect()
+    }
+    assert found == {
+        ("missing", "orders"): (5, 150, 154),
+        ("missing", "audit"): (5, 150, 154),
+        ("different", "audit"): (1, 8, 8),
+    }
+    assert list(result.notes) == ["1 topics are only in the first: new"]
+    with pytest.raises(ConfigError, match="compared with one other"):
+        diff.run(Stores(spark, f"a={master};b={slave}"), Ask(other=str(slave)))
+
+
+def compare(spark: SparkSession, master: Path, slave: Path) -> Any:
+    return diff.run(Stores(spark, f"master={master}"), Ask(other=f"slave={slave}"))
+
+
+def test_sql(spark: SparkSession, tmp_path: Path) -> None:
+    with keeping(tmp_path) as keeper:
+        keep(keeper, *range(10))
+        keeper.write_topics("orders", "audit")
+    stores = Stores(spark, f"broker-a={tmp_path}")
+
+    def answer(query: str) -> list[Any]:
+        return [tuple(row) for row in sql.run(stores, Ask(query=query)).frame.collect()]
+
+    assert answer("SELECT topic, count(*) FROM messages GROUP BY topic ORDER BY 1") == [("audit", 5), ("orders", 5)]
+    assert answer("SELECT count(*) FROM messages") == [(10,)]
+    assert answer("SELECT Body FROM messages WHERE keys = 'k3';") == [(b"body-3",)]
+    made = "CREATE TEMP VIEW mine AS SELECT keys, body FROM messages; -- a ; b\nSELECT keys FROM mine WHERE body = 'body-4'"
+    assert answer(made) == [("k4",)]
+    assert answer("SELECT m.topic FROM messages m JOIN topics USING (topic) WHERE uniq_key = 'id-2'") == [("orders",)]
+    assert "body" not in sql.run(stores, Ask(query="SELECT * FROM messages")).frame.columns
+    with pytest.raises(AnalysisException, match="nope"):
+        answer("SELECT nope FROM messages")
+    with pytest.raises(ConfigError, match="no query"):
+        answer(" ; -- nothing")
+
+
+@pytest.mark.parametrize(
+    ("statement", "columns"),
+    [
+        ("SELECT count(*) FROM messages", ["phys_offset"]),
+        ("SELECT size, Topic FROM messages -- body", ["topic", "size"]),
+        ("SELECT size FROM messages WHERE topic = 'the body'", ["topic", "size"]),
+        ("SELECT length(body) FROM messages", ["body"]),
+    ],
+)
+def test_columns_of_a_statement(statement: str, columns: list[str]) -> None:
+    assert sql.message_columns(statement) == columns
+
+
+@pytest.mark.parametrize("statement", ["SELECT * FROM messages", "SELECT m.* FROM messages m", "TABLE messages"])
+def test_all_columns_but_the_body(statement: str) -> None:
+    assert "body" not in sql.message_columns(statement)
+    assert len(sql.message_columns(statement)) > 20
+
+
+def test_statements_end_at_semicolons() -> None:
+    assert sql.statements("SELECT ';' ; /* ; */ SELECT 2; -- ;\n ;") == ["SELECT ';'", "/* ; */ SELECT 2"]

@@ -1,0 +1,108 @@
+"""Following a store while a broker writes it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from mqctl.client.blocking import Producer
+from mqctl.remoting.message import Message
+from mqctl.testing import broker as embedded_broker
+from mqctl.testing.embedded import EmbeddedBroker
+from spark.stores import Stores
+
+BATCH = 100
+SMALL_LOG = 256 * 1024
+
+
+@pytest.fixture
+def mq() -> Iterator[EmbeddedBroker]:
+    """Its log rolls after some thousand messages."""
+    with embedded_broker(mappedFileSizeCommitLog=SMALL_LOG) as running:
+        running.create_topic("t", queues=4)
+        yield running
+
+
+def send(producer: Producer, first: int, stop: int) -> None:
+    for start in range(first, stop, BATCH):
+        bodies = (b"%d" % number for number in range(start, min(start + BATCH, stop)))
+        producer.send_batch([Message("t", body) for body in bodies])
+
+
+def follow(spark: SparkSession, mq: EmbeddedBroker, **options: object) -> DataFrame:
+    reader = spark.readStream.format("mqstore").option("stores", f"a={mq.store}")
+    options = {"columns": "topic,phys_offset,body", "body": "full", "topics": "t", **options}
+    return reader.options(**options).load().selectExpr("phys_offset", "cast(body as string) as body")
+
+
+def run_to_end(frame: DataFrame, folder: Path) -> None:
+    query: StreamingQuery = (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start(str(folder / "out"))
+    )
+    assert query.awaitTermination(120)
+
+
+def written(spark: SparkSession, folder: Path) -> list[str]:
+    rows = spark.read.parquet(str(folder / "out")).orderBy("phys_offset").collect()
+    return [row.body for row in rows]
+
+
+def numbers(stop: int) -> list[str]:
+    return [str(number) for number in range(stop)]
+
+
+def test_each_message_once_over_restarts_and_rolled_files(
+    spark: SparkSession, mq: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """Three runs of one query, in micro-batches of a part of the log each; a message is sent between all of them."""
+    with Producer("g", mq.namesrv) as producer:
+        for stop in (1500, 3000, 3001):
+            send(producer, {1500: 0, 3000: 1500, 3001: 3000}[stop], stop)
+            run_to_end(follow(spark, mq, batch_bytes=100_000), tmp_path)
+            assert written(spark, tmp_path) == numbers(stop)
+
+
+def test_a_query_that_begins_with_what_comes(spark: SparkSession, mq: EmbeddedBroker, tmp_path: Path) -> None:
+    with Producer("g", mq.namesrv) as producer:
+        send(producer, 0, 10)
+        run_to_end(follow(spark, mq, start="latest"), tmp_path)
+        send(producer, 10, 20)
+        run_to_end(follow(spark, mq, start="latest"), tmp_path)
+    assert written(spark, tmp_path) == numbers(20)[10:]
+
+
+def test_a_store_is_scanned_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    """Every scan finds a prefix of what is in the log at its end, and not less than there was at its beginning."""
+    acknowledged = 0
+    stop = threading.Event()
+
+    def write(namesrv: str) -> None:
+        nonlocal acknowledged
+        with Producer("g", namesrv) as producer:
+            while not stop.is_set():
+                send(producer, acknowledged, acknowledged + 10 * BATCH)
+                acknowledged += 10 * BATCH
+
+    with embedded_broker(mappedFileSizeCommitLog=4 * 1024 * 1024) as mq:
+        mq.create_topic("t", queues=4)
+        writer = threading.Thread(target=write, args=(mq.namesrv,))
+        writer.start()
+        try:
+            for topics in ((), ("t",), (), ("t",)):
+                before = acknowledged
+                frame = Stores(spark, f"a={mq.store}").messages("body", topics=topics, body="full", part_bytes=1 << 20)
+                found = sorted(int(bytes(row.body)) for row in frame.collect())
+                assert len(found) == len(set(found)) >= before
+                # Through the queues, four of them are read one after the other: no prefix of the log.
+                assert topics or found == list(range(len(found)))
+        finally:
+            stop.set()
+            writer.join()
