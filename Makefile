@@ -32,6 +32,9 @@ test: lint  ## lint, check types, run the whole suite (interop tests need Java, 
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not interop'
 
+coverage: $(VENV)/installed-dev  ## which lines the tests without Java and Go run, servers in processes of their own included
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not interop' --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
+
 lint: $(VENV)/installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -53,7 +56,9 @@ soak: $(VENV)/installed-dev  ## 200 clients for 20 minutes: nothing lost, memory
 bench: $(VENV)/installed-dev  ## compare with Apache's broker under the same load, print ratios
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.clients
+	$(BIN)/python -m tests.bench.scan
 	$(BIN)/python -m tests.bench.commands
+	$(BIN)/python -m tests.bench.binary
 
 binary: $(VENV)/installed-dev  ## build dist/mqctl: everything in one file, for machines without Python
 	$(BIN)/pyinstaller --clean --noconfirm --log-level WARN --workpath build dist/mqctl.spec
@@ -67,7 +72,7 @@ completions: $(VENV)/installed  ## generate the shell completion files
 docs: $(VENV)/installed  ## write the pages about the command line
 	$(BIN)/python -m mqctl.manual docs
 
-clean:  ## remove the environment and caches; stores are left alone
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean:  ## remove the environment, the executable and caches; stores are left alone
+	rm -rf $(VENV) build dist/mqctl .coverage* *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run quickstart test unit lint format crash fuzz soak bench binary completions docs clean
+.PHONY: help run quickstart test unit coverage lint format crash fuzz soak bench binary completions docs clean

@@ -26,8 +26,11 @@ SAVE_SECONDS: Final = 1.0
 
 @dataclass(slots=True)
 class Replay:
-    """Times in ms. `store`: a folder instead of the cluster of `name_servers`. By the source's queue: `positions` is
-    the log offset of the last message that was sent, `lanes` which queue of the target they go to."""
+    """Times in ms. `store`: a folder instead of the cluster of `name_servers`.
+
+    By the source's queue: `ends` is where it ended when the replay began, `positions` the log offset of what was sent last,
+    `lanes` which queue of the target they go to.
+    """
 
     topic: str
     into: str
@@ -45,6 +48,7 @@ class Replay:
     max_count: int | None = None
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     started: int = 0
+    ends: dict[str, int] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
     lanes: dict[str, int] = field(default_factory=dict)
 

@@ -13,11 +13,7 @@ or queues that lag behind the log while a broker runs. The log is the truth.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from typing import Final, TypeVar
-
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mqctl.errors import StoreError
 from mqctl.store.record import BLANK
@@ -26,37 +22,35 @@ from mqctl.store.scan.plan import LogPlan
 from spark.checkfiles import check_files
 from spark.checkindex import index_findings
 from spark.checkindexfile import IndexFile, check_index_file
-from spark.checklog import Finding, LogFile, check_file
+from spark.checklog import LogFile, check_file
 from spark.checkqueues import queue_findings
+from spark.findings import DAMAGE, Finding, damage, limited
 from spark.result import Ask, Result
-from spark.stores import Stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark.stores import Stores
 
 T = TypeVar("T")
 
-DAMAGE: Final = "damage"
 FINDING: Final = "store STRING, severity STRING, file STRING, position BIGINT, what STRING"
-
-# More findings than this about one file are only counted: a lost file can make millions.
-MAX_PER_FILE: Final = 20
 
 
 def run(stores: Stores, ask: Ask) -> Result:
-    """One row per finding. The exit code is 1 if there is damage."""
+    """One row per finding, damage first. The exit code is 1 if there is any."""
     bounds = _bounds(stores)
-    index_files, problems = _index_files(stores)
-    frames = [
-        _frame(stores, [*problems, *(each for folder in stores.folders() for each in check_files(folder))]),
-        _each(stores, _log_files(stores), check_file),
-        _each(stores, index_files, check_index_file),
-        queue_findings(stores, bounds),
-    ]
-    if not problems:
-        frames.append(index_findings(stores, bounds))
-    found = _limited(reduce(DataFrame.unionByName, frames))
-    rows = found.collect()
-    damage = sum(row["severity"] == DAMAGE for row in rows)
-    notes = [f"{damage} of these are damage" if damage else "no damage was found"]
-    return Result("Findings", stores.spark.createDataFrame(rows, found.schema), notes, exit_code=1 if damage else 0)
+    index_files, found = _index_files(stores)
+    if not found:
+        found += index_findings(stores, bounds)
+    found += queue_findings(stores, bounds)
+    found += _each(stores, _log_files(stores), check_file)
+    found += _each(stores, index_files, check_index_file)
+    found += [each for folder in stores.folders() for each in check_files(folder)]
+    count = sum(each.severity == DAMAGE for each in found)
+    notes = [f"{count} findings are damage" if count else "no damage was found"]
+    frame = stores.spark.createDataFrame(list(limited(found)), FINDING)
+    return Result("Findings", frame, notes, exit_code=1 if count else 0)
 
 
 def _bounds(stores: Stores) -> DataFrame:
@@ -86,32 +80,12 @@ def _index_files(stores: Stores) -> tuple[list[IndexFile], list[Finding]]:
             for part in index_parts(folder):
                 files[part.path] = IndexFile(folder.name, part.path, part.entries_at, folder.clean)
         except StoreError as error:
-            problems.append(Finding(folder.name, DAMAGE, "index", None, error.message))
+            problems.append(damage(folder.name, "index", None, error.message))
     return list(files.values()), problems
 
 
-def _each(stores: Stores, things: Sequence[T], check: Callable[[T], list[Finding]]) -> DataFrame:
+def _each(stores: Stores, things: Sequence[T], check: Callable[[T], list[Finding]]) -> list[Finding]:
     """A task for each."""
     if not things:
-        return _frame(stores, [])
-    found = stores.spark.sparkContext.parallelize(things, len(things)).flatMap(check)
-    return stores.spark.createDataFrame(found, FINDING)
-
-
-def _frame(stores: Stores, findings: list[Finding]) -> DataFrame:
-    return stores.spark.createDataFrame(findings, FINDING)
-
-
-def _limited(findings: DataFrame) -> DataFrame:
-    """The first of each file, and how many more there are."""
-    of_file = Window.partitionBy("store", "severity", "file")
-    numbered = findings.withColumns(
-        {"number": F.row_number().over(of_file.orderBy("position", "what")), "all": F.count("*").over(of_file)}
-    )
-    more = F.format_string("and %d more", F.col("all") - MAX_PER_FILE)
-    is_last = (F.col("number") == MAX_PER_FILE + 1) & (F.col("all") > MAX_PER_FILE + 1)
-    return (
-        numbered.where(F.col("number") <= MAX_PER_FILE + 1)
-        .select("store", "severity", "file", "position", F.when(is_last, more).otherwise(F.col("what")).alias("what"))
-        .orderBy("severity", "store", "file", "position", "what")
-    )
+        return []
+    return stores.spark.sparkContext.parallelize(things, len(things)).flatMap(check).collect()

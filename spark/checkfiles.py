@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mqctl.remoting.fastjson_reader import FastjsonError, read
 from mqctl.store.scan.folder import MAX_CONFIG, DataFile
 from mqctl.store.scan.storage import join
-from spark.checklog import Finding
+from spark.findings import Finding, damage, note
 
 if TYPE_CHECKING:
     from mqctl.store.scan.folder import StoreFolder
@@ -31,13 +31,13 @@ def _sequence(folder: StoreFolder, files: Sequence[DataFile]) -> Iterator[Findin
         name = file.path.removeprefix(folder.root).lstrip("/")
         if file.size == 0:
             what = "is empty: its process ended before it had its size"
-            yield Finding(folder.name, "note", name, None, what)
+            yield note(folder.name, name, what)
         elif file.size != usual:
             what = f"has {file.size} bytes where the others have {usual}"
-            yield Finding(folder.name, "damage", name, None, what)
+            yield damage(folder.name, name, None, what)
         if number and files[number - 1].start + usual < file.start:
             before = files[number - 1].path.rpartition("/")[2]
-            yield Finding(folder.name, "damage", name, None, f"nothing is there between {before} and this file")
+            yield damage(folder.name, name, None, f"nothing is there between {before} and this file")
 
 
 def _config(folder: StoreFolder) -> Iterator[Finding]:
@@ -47,8 +47,8 @@ def _config(folder: StoreFolder) -> Iterator[Finding]:
         problem = _json_problem(folder.storage.read(entry.path, 0, MAX_CONFIG))
         if problem is not None:
             # A broker reads the backup only if the file itself is of no use.
-            severity = "note" if entry.name.endswith(".bak") else "damage"
-            yield Finding(folder.name, severity, f"config/{entry.name}", None, problem)
+            is_backup, name = entry.name.endswith(".bak"), f"config/{entry.name}"
+            yield note(folder.name, name, problem) if is_backup else damage(folder.name, name, None, problem)
 
 
 def _json_problem(data: bytes) -> str | None:

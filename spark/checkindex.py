@@ -1,6 +1,6 @@
 """The key index against the log: every key is filed, and every entry leads to a message with such a key.
 
-Keys of the log and entries of the index meet by log offset and hash.
+Keys of the log and entries of the index meet by log offset and hash; only what is left over is looked at.
 """
 
 from __future__ import annotations
@@ -10,95 +10,103 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
 
+from mqctl.store.indexfile import FIRST_ENTRY, HEADER, Header
 from mqctl.store.keyhash import key_hashes
 from mqctl.store.record import SYS_TRANSACTION_MASK, SYS_TRANSACTION_ROLLBACK
+from spark.findings import MOST_FINDINGS, Finding, damage, note
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from spark.stores import Stores
 
 _KEY: Final = ("store", "phys_offset", "key_hash")
-_FILED: Final = "store STRING, phys_offset BIGINT, key_hash INT, required BOOLEAN"
 
 
-def index_findings(stores: Stores, bounds: DataFrame) -> DataFrame:
+def index_findings(stores: Stores, bounds: DataFrame) -> Iterator[Finding]:
     """`bounds` has store, log_begin, log_end and clean of each store."""
+    ends = stores.spark.createDataFrame(_ends(stores), "store STRING, index_begin BIGINT, index_end BIGINT")
     entries = stores.index().select(*_KEY, "file", "entry")
-    both = _filed(stores).join(entries, list(_KEY), "full").join(F.broadcast(bounds), "store")
-    return _dangling(both).unionByName(_missing(stores, both))
+    both = _filed(stores).join(entries, list(_KEY), "full")
+    odd = (
+        both.where("required IS NULL OR (required AND entry IS NULL)")
+        .join(F.broadcast(bounds), "store")
+        .join(F.broadcast(ends), "store", "left")
+        .persist()
+    )
+    try:
+        yield from _dangling(odd.where("required IS NULL AND phys_offset BETWEEN log_begin AND log_end"))
+        yield from _missing(odd.where("required"))
+    finally:
+        odd.unpersist()
+
+
+def _ends(stores: Stores) -> list[tuple[str, int, int]]:
+    """Where in the log the first and the last entry of each store's index lead, as the files' heads tell."""
+    found = []
+    for folder in stores.folders():
+        heads = [folder.storage.read(file.path, 0, HEADER.size) for file in folder.index_files()]
+        used = [Header(*HEADER.unpack(head)) for head in heads if len(head) == HEADER.size]
+        used = [head for head in used if head.next_entry > FIRST_ENTRY]
+        if used:
+            begin, end = min(head.begin_phys_offset for head in used), max(head.end_phys_offset for head in used)
+            found.append((folder.name, begin, end))
+    return found
 
 
 def _filed(stores: Stores) -> DataFrame:
     """Hashes of all keys. Those of tags are not required: only 5.5 brokers file messages under them."""
-    rolled_back = F.col("sys_flag").bitwiseAND(SYS_TRANSACTION_MASK) == SYS_TRANSACTION_ROLLBACK
     messages = stores.messages("store", "phys_offset", "topic", "sys_flag", "tags", "keys", "uniq_key")
-    split = F.array_compact(F.split("keys", " "))
-    keys = F.filter(F.concat(F.array("uniq_key"), F.coalesce(split, F.array())), lambda key: key != "")
-    tagged = F.concat(F.lit("T#"), "tags")
-    named = messages.where(~rolled_back)
-    required = named.select(
-        "store", "phys_offset", "topic", F.explode(keys).alias("key"), F.lit(True).alias("required")
-    )
-    optional = named.where("tags IS NOT NULL").select(
-        "store", "phys_offset", "topic", tagged.alias("key"), F.lit(False).alias("required")
-    )
-    hashed = required.unionByName(optional).mapInArrow(_with_hashes, _FILED)
-    return hashed.groupBy(*_KEY).agg(F.bool_or("required").alias("required"))
-
-
-def _with_hashes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        topics, keys = (batch.column(name).to_pylist() for name in ("topic", "key"))
-        columns = [
-            batch.column("store"),
-            batch.column("phys_offset"),
-            pa.array(key_hashes(topics, keys)),
-            batch.column("required"),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, [*_KEY, "required"])
-
-
-def _dangling(both: DataFrame) -> DataFrame:
-    entries = both.where("required IS NULL AND phys_offset BETWEEN log_begin AND log_end")
-    what = F.format_string(
-        "entry %d: leads to log offset %d, where no message with such a key is", "entry", "phys_offset"
-    )
-    return entries.select(
+    rolled_back = F.col("sys_flag").bitwiseAND(SYS_TRANSACTION_MASK) == SYS_TRANSACTION_ROLLBACK
+    keys = F.transform(F.split("keys", " "), lambda key: _key(key, required=True))
+    own = F.array(_key(F.col("uniq_key"), required=True), _key(F.concat(F.lit("T#"), "tags"), required=False))
+    named = F.explode(F.concat(own, F.coalesce(keys, F.array().cast(_KEYS))))
+    each = messages.where(~rolled_back).select("store", "phys_offset", "topic", named.alias("named"))
+    each = each.where("named.key != ''").select(
         "store",
-        F.lit("damage").alias("severity"),
-        F.concat(F.lit("index/"), "file").alias("file"),
-        F.lit(None).cast("bigint").alias("position"),
-        what.alias("what"),
+        "phys_offset",
+        arrow_udf(_hashes, "int")("topic", "named.key").alias("key_hash"),
+        "named.required",
     )
+    return each.groupBy(*_KEY).agg(F.bool_or("required").alias("required"))
 
 
-def _missing(stores: Stores, both: DataFrame) -> DataFrame:
-    """Per store how many keys cannot be found, and whether that is as it should be."""
-    ends = (
-        stores.index()
-        .groupBy("store")
-        .agg(F.min("phys_offset").alias("index_begin"), F.max("phys_offset").alias("index_end"))
-    )
-    absent = both.where("required AND entry IS NULL").join(F.broadcast(ends), "store", "left")
-    before = F.col("phys_offset") <= F.col("index_begin")
-    lags = ~F.col("clean") & (F.col("phys_offset") >= F.col("index_end"))
-    why = F.when(F.col("index_end").isNull(), "none").when(before, "before").when(lags, "lags").otherwise("damage")
-    counted = absent.groupBy("store", why.alias("why")).agg(
+_KEYS: Final = "array<struct<key: string, required: boolean>>"
+
+
+def _key(key: Column, *, required: bool) -> Column:
+    return F.struct(key.alias("key"), F.lit(required).alias("required"))
+
+
+def _hashes(topics: pa.Array, keys: pa.Array) -> pa.Array:
+    return pa.array(key_hashes(topics.to_pylist(), keys.to_pylist()))
+
+
+def _dangling(odd: DataFrame) -> Iterator[Finding]:
+    for row in odd.limit(MOST_FINDINGS).collect():
+        what = f"entry {row['entry']}: leads to log offset {row['phys_offset']}, where no message with such a key is"
+        yield damage(row["store"], f"index/{row['file']}", None, what)
+
+
+def _missing(odd: DataFrame) -> Iterator[Finding]:
+    """Per store how many keys cannot be found, before the index begins, within it and behind its end."""
+    part = F.when(F.col("phys_offset") <= F.col("index_begin"), "before")
+    part = part.when(F.col("phys_offset") >= F.col("index_end"), "behind").otherwise("within").alias("part")
+    counted = odd.groupBy("store", "clean", F.col("index_end").isNull().alias("is_none"), part).agg(
         F.count("*").alias("count"), F.min("phys_offset").alias("first")
     )
-    missing = F.format_string("%d keys are not filed, from the message at %d on", "count", "first")
-    what = (
-        F.when(F.col("why") == "none", F.format_string("there is no index; %d keys are in the log", "count"))
-        .when(F.col("why") == "before", F.concat(missing, F.lit(": Apache's broker leaves it so after a kill")))
-        .when(F.col("why") == "lags", F.concat(missing, F.lit(": the store is in use or was not closed")))
-        .otherwise(missing)
-    )
-    return counted.select(
-        "store",
-        F.when(F.col("why") == "damage", "damage").otherwise("note").alias("severity"),
-        F.lit("index").alias("file"),
-        F.lit(None).cast("bigint").alias("position"),
-        what.alias("what"),
-    )
+    for row in counted.collect():
+        yield _missing_finding(row)
+
+
+def _missing_finding(row: Row) -> Finding:
+    what = f"{row['count']} keys are not filed, from the message at {row['first']} on"
+    if row["is_none"]:
+        return note(row["store"], "index", f"there is no index; {row['count']} keys are in the log")
+    if row["part"] == "before":
+        return note(row["store"], "index", f"{what}: Apache's broker leaves it so after a kill")
+    if row["part"] == "behind" and not row["clean"]:
+        return note(row["store"], "index", f"{what}: the store is in use or was not closed, a start adds them")
+    return damage(row["store"], "index", None, what)

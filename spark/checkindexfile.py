@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mqctl.store.indexfile import FIRST_ENTRY, HEADER, SLOT, Header
 from mqctl.store.scan.indexes import ENTRY
 from mqctl.store.scan.storage import storage
-from spark.checklog import Finding
+from spark.findings import DAMAGE, NOTE, Finding
 
 CHUNK: Final = 1_000_000  # entries looked at at a time
 
@@ -27,7 +27,7 @@ class IndexFile(NamedTuple):
     clean: bool
 
     def finding(self, position: int, what: str, *, harmless: bool = False) -> Finding:
-        severity, more = ("note", ": the store is in use or was not closed") if harmless else ("damage", "")
+        severity, more = (NOTE, ": the store is in use or was not closed") if harmless else (DAMAGE, "")
         return Finding(self.store, severity, f"index/{self.path.rpartition('/')[2]}", position, what + more)
 
 

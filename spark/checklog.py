@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from mqctl.store.scan.chain import candidates, is_blank, places
 from mqctl.store.scan.folder import DataFile
 from mqctl.store.scan.records import HEADS, MIN_RECORD, Records, sound
 from mqctl.store.scan.storage import Bytes, storage
+from spark.findings import MOST_FINDINGS, Finding, damage
 
 # How much of a file is looked at at a time; twice that for a record which does not end within it.
 PIECE: Final = 32 * 1024 * 1024
@@ -25,19 +27,6 @@ SECOND_LOOK_S: Final = 0.05
 # No message was stored after the year 2100: no CRC covers the time.
 MAX_TIMESTAMP: Final = 4_102_444_800_000
 
-# More findings than this about one file are not made: whoever reads them has long understood.
-MOST_FINDINGS: Final = 1000
-
-
-class Finding(NamedTuple):
-    """`file` is relative to the store, `position` a byte in it."""
-
-    store: str
-    severity: str
-    file: str
-    position: int | None
-    what: str
-
 
 class LogFile(NamedTuple):
     store: str
@@ -46,16 +35,11 @@ class LogFile(NamedTuple):
 
     def damage(self, position: int, what: str) -> Finding:
         name = self.file.path.rpartition("/")[2]
-        return Finding(self.store, "damage", f"commitlog/{name}", position, what)
+        return damage(self.store, f"commitlog/{name}", position, what)
 
 
 def check_file(log: LogFile) -> list[Finding]:
-    findings: list[Finding] = []
-    for finding in _findings(log):
-        findings.append(finding)
-        if len(findings) == MOST_FINDINGS:
-            break
-    return findings
+    return list(islice(_findings(log), MOST_FINDINGS))
 
 
 def _findings(log: LogFile) -> Iterator[Finding]:

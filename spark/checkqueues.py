@@ -1,7 +1,7 @@
 """Consume queues against the log: every record has its entry, and every entry leads to its record.
 
-Records and entries of a queue meet by their log offset. What is left over on either side is looked at by queue offset:
-an entry and a record of the same one are an entry that points elsewhere.
+Records and entries of a queue meet by their log offset. Only what does not fit is looked at further, by queue offset:
+an entry and a record of the same one, neither of which has met another, are an entry that points elsewhere.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
 
-from mqctl.store.consumequeue import ENTRY_SIZE, LOST_SIZE
+from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.javahash import java_hash
 from mqctl.store.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
+from mqctl.store.scan.bounds import Bounds
+from spark.findings import MOST_FINDINGS, Finding, damage, note
 from spark.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
     from spark.stores import Stores
 
@@ -30,16 +33,34 @@ MAX_EXT_ADDRESS: Final = -(1 << 31) - 1  # tags codes up to this are addresses i
 # Queues that list records of other topics: a record names them, and has an entry in each.
 MULTI_DISPATCH_PREFIX: Final = "%LMQ%"
 
-_RECORD: Final = """
-    store STRING, topic STRING, queue_id INT, phys_offset BIGINT, record_offset BIGINT, record_size INT, code BIGINT
+_ENDS: Final = """
+    store STRING, topic STRING, queue_id INT, begin_place BIGINT, begin_offset BIGINT, end_offset BIGINT
 """
 
 
-def queue_findings(stores: Stores, bounds: DataFrame) -> DataFrame:
+def queue_findings(stores: Stores, bounds: DataFrame) -> Iterator[Finding]:
     """`bounds` has store, log_begin, log_end and clean of each store."""
+    ends = stores.spark.createDataFrame(list(_ends(stores)), _ENDS)
     both = _records(stores).join(_entries(stores), [*QUEUE, "phys_offset"], "full")
-    both = both.join(F.broadcast(bounds), "store")
-    return _wrong(both).unionByName(_left_over(stores, both))
+    odd = both.where(~F.coalesce(_fits(), F.lit(False))).persist()
+    try:
+        yield from _met(odd)
+        alone = _alone(odd, F.broadcast(bounds)).persist()
+        yield from _astray(alone)
+        yield from _missing(stores, alone, ends)
+        alone.unpersist()
+    finally:
+        odd.unpersist()
+
+
+def _ends(stores: Stores) -> Iterator[tuple[str, str, int, int | None, int, int]]:
+    """Per queue the place of its first record, and its first and next offset."""
+    for folder in stores.folders():
+        store = Bounds(folder)
+        for each in store.queues():
+            first = store.queue(each.topic, each.queue_id).entry(each.min_offset)
+            begin = None if first is None or each.min_offset == each.max_offset else first[0]
+            yield folder.name, each.topic, each.queue_id, begin, each.min_offset, each.max_offset
 
 
 def _records(stores: Stores) -> DataFrame:
@@ -47,117 +68,111 @@ def _records(stores: Stores) -> DataFrame:
     messages = stores.messages(*QUEUE, "phys_offset", "queue_offset", "size", "sys_flag", "tags")
     transaction = F.col("sys_flag").bitwiseAND(SYS_TRANSACTION_MASK)
     listed = transaction.isin(0, SYS_TRANSACTION_COMMIT) & (F.col("sys_flag").bitwiseAND(SYS_INNER_BATCH) == 0)
-    wanted = messages.where(listed).select(*QUEUE, "phys_offset", "queue_offset", "size", "tags")
-    return wanted.mapInArrow(_with_codes, _RECORD)
+    return messages.where(listed).select(
+        *QUEUE,
+        "phys_offset",
+        F.col("queue_offset").alias("record_offset"),
+        F.col("size").alias("record_size"),
+        arrow_udf(_tags_codes, "bigint")("tags").alias("code"),
+    )
 
 
-def _with_codes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    names = [*QUEUE, "phys_offset", "record_offset", "record_size", "code"]
-    for batch in batches:
-        tags = batch.column("tags").dictionary_encode()
-        codes = pa.array([java_hash(each) for each in tags.dictionary.to_pylist()], pa.int64()).take(tags.indices)
-        yield pa.RecordBatch.from_arrays([*batch.columns[:-1], codes.fill_null(0)], names)
+def _tags_codes(tags: pa.Array) -> pa.Array:
+    """Each tag is hashed once, however many messages have it."""
+    encoded = tags.dictionary_encode()
+    codes = pa.array([java_hash(each) for each in encoded.dictionary.to_pylist()], pa.int64())
+    return codes.take(encoded.indices).fill_null(0)
 
 
 def _entries(stores: Stores) -> DataFrame:
+    """The last of those that lead to one place is the record's own; others stand for messages that are lost."""
     entries = stores.queues(*QUEUE, "phys_offset", "queue_offset", "size", "tags_code")
-    return entries.where(F.col("size") != LOST_SIZE)  # recovery says that such a message is lost
+    own = F.max(F.struct("queue_offset", "size", "tags_code")).alias("own")
+    return entries.groupBy(*QUEUE, "phys_offset").agg(own).select(*QUEUE, "phys_offset", "own.*")
+
+
+def _fits() -> Column:
+    exempt = F.col("topic").isin(SCHEDULE_TOPIC, TIMER_TOPIC) | (F.col("tags_code") <= MAX_EXT_ADDRESS)
+    return (
+        (F.col("queue_offset") == F.col("record_offset"))
+        & (F.col("size") == F.col("record_size"))
+        & (exempt | (F.col("tags_code") == F.col("code")))
+    )
 
 
 # -- entries that meet a record of their queue --------------------------------------------------------
 
 
-def _wrong(both: DataFrame) -> DataFrame:
-    met = both.where("size IS NOT NULL AND record_size IS NOT NULL")
-    # The entry of a later message may stand for one that is lost: its own one is then there as well.
-    own = met.groupBy(*QUEUE, "phys_offset", "record_offset").agg(
-        F.bool_or(F.col("queue_offset") == F.col("record_offset")).alias("has_own"),
-        F.min("queue_offset").alias("queue_offset"),
-    )
-    place = own.where("NOT has_own").select(
-        "store",
-        F.lit("damage").alias("severity"),
-        F.lit("commitlog").alias("file"),
-        F.col("phys_offset").alias("position"),
-        F.format_string(
-            "the queue offset cannot be right; record of %s/%d@%d, its entry is at %d",
-            "topic", "queue_id", "record_offset", "queue_offset",
-        ).alias("what"),
-    )  # fmt: skip
-    is_time = F.col("topic").isin(SCHEDULE_TOPIC, TIMER_TOPIC)
-    other_code = (F.col("tags_code") != F.col("code")) & (F.col("tags_code") > MAX_EXT_ADDRESS) & ~is_time
-    says_size = F.format_string(
-        "queue offset %d: says %d bytes, the record at %d has %d", "queue_offset", "size", "phys_offset", "record_size"
-    )
-    says_code = F.format_string(
-        "queue offset %d: has tags code %d, the tag of the record at %d has %d",
-        "queue_offset", "tags_code", "phys_offset", "code",
-    )  # fmt: skip
-    what = F.when(F.col("size") != F.col("record_size"), says_size).when(other_code, says_code)
-    return place.unionByName(_entry_damage(met.withColumn("what", what).where("what IS NOT NULL")))
+def _met(odd: DataFrame) -> Iterator[Finding]:
+    for row in odd.where("size IS NOT NULL AND record_size IS NOT NULL").limit(MOST_FINDINGS).collect():
+        place = f"the record at {row['phys_offset']}"
+        if row["queue_offset"] != row["record_offset"]:
+            named = f"{row['topic']}/{row['queue_id']}@{row['record_offset']}"
+            what = f"the queue offset cannot be right; record of {named}, its entry is at {row['queue_offset']}"
+            yield damage(row["store"], "commitlog", row["phys_offset"], what)
+        elif row["size"] != row["record_size"]:
+            yield _entry_damage(row, f"says {row['size']} bytes, {place} has {row['record_size']}")
+        else:
+            yield _entry_damage(row, f"has tags code {row['tags_code']}, the tag of {place} has {row['code']}")
 
 
-def _entry_damage(frame: DataFrame) -> DataFrame:
-    return frame.select(
-        "store",
-        F.lit("damage").alias("severity"),
-        _folder().alias("file"),
-        (F.col("queue_offset") * ENTRY_SIZE).alias("position"),
-        "what",
-    )
+def _entry_damage(row: Row, what: str) -> Finding:
+    at = row["queue_offset"]
+    return damage(row["store"], _folder(row), at * ENTRY_SIZE, f"queue offset {at}: {what}")
 
 
-def _folder() -> Column:
-    return F.concat(F.lit("consumequeue/"), "topic", F.lit("/"), F.col("queue_id").cast("string"))
+def _folder(row: Row) -> str:
+    return f"consumequeue/{row['topic']}/{row['queue_id']}"
 
 
 # -- and those that do not ----------------------------------------------------------------------------
 
 
-def _left_over(stores: Stores, both: DataFrame) -> DataFrame:
-    dangling = both.where("record_size IS NULL AND phys_offset BETWEEN log_begin AND log_end").where(
-        ~F.col("topic").startswith(MULTI_DISPATCH_PREFIX)
+def _alone(odd: DataFrame, bounds: DataFrame) -> DataFrame:
+    """By queue offset: where its entry points, if that is to no record of the queue, and where the record is that has no
+    entry. What was stored after the check began may be in one place only."""
+    is_entry = F.col("record_size").isNull()
+    known = F.col("phys_offset").between(F.col("log_begin"), F.col("log_end"))
+    strays = is_entry & (~known | F.col("topic").startswith(MULTI_DISPATCH_PREFIX))
+    return (
+        odd.where("size IS NULL OR record_size IS NULL")
+        .join(bounds, "store")
+        .where(~strays)
+        .groupBy(*QUEUE, F.coalesce("queue_offset", "record_offset").alias("queue_offset"), "clean")
+        .agg(
+            F.max(F.when(is_entry, F.col("phys_offset"))).alias("points_to"),
+            F.max(F.when(~is_entry, F.col("phys_offset"))).alias("record_at"),
+        )
     )
-    unlisted = both.where("size IS NULL")
-    alone = dangling.select(*QUEUE, "queue_offset", F.col("phys_offset").alias("points_to")).join(
-        unlisted.select(*QUEUE, F.col("record_offset").alias("queue_offset"), "phys_offset", "clean"),
-        [*QUEUE, "queue_offset"],
-        "full",
-    )
-    elsewhere = F.format_string("queue offset %d: points to log offset %d, ", "queue_offset", "points_to")
-    leads = F.when(F.col("phys_offset").isNull(), "where no record of this queue is")
-    what = F.concat(elsewhere, leads.otherwise(F.format_string("its record is at %d", "phys_offset")))
-    led_astray = _entry_damage(alone.where("points_to IS NOT NULL").withColumn("what", what))
-    return led_astray.unionByName(_missing(stores, alone.where("points_to IS NULL")))
 
 
-def _missing(stores: Stores, unlisted: DataFrame) -> DataFrame:
+def _astray(alone: DataFrame) -> Iterator[Finding]:
+    for row in alone.where("points_to IS NOT NULL").limit(MOST_FINDINGS).collect():
+        there = (
+            "where no record of this queue is" if row["record_at"] is None else f"its record is at {row['record_at']}"
+        )
+        yield _entry_damage(row, f"points to log offset {row['points_to']}, {there}")
+
+
+def _missing(stores: Stores, alone: DataFrame, ends: DataFrame) -> Iterator[Finding]:
     """Per queue how many records are in no entry, and whether that is as it should be: the topic is gone or was made
     again, or a broker that runs or was killed has yet to add them."""
-    ends = stores.queues(*QUEUE, "queue_offset", "phys_offset").groupBy(*QUEUE).agg(
-        F.min_by("phys_offset", "queue_offset").alias("begin"),
-        F.min("queue_offset").alias("first_offset"),
-        F.max("queue_offset").alias("last_offset"),
-    )  # fmt: skip
-    topics = stores.topics().select("store", "topic", F.lit(True).alias("exists"))
-    known = unlisted.join(ends, list(QUEUE), "left").join(F.broadcast(topics), ["store", "topic"], "left")
-    earlier_life = (F.col("first_offset") == 0) & (F.col("phys_offset") < F.col("begin"))
-    gone = F.col("last_offset").isNull() & F.col("exists").isNull()
-    lags = ~F.col("clean") & (F.col("queue_offset") > F.coalesce("last_offset", F.lit(-1)))
-    why = F.when(gone, "gone").when(earlier_life, "earlier").when(lags, "lags").otherwise("damage")
-    counted = known.groupBy(*QUEUE, why.alias("why")).agg(
-        F.count("*").alias("count"), F.min("queue_offset").alias("first")
+    topics = {(row["store"], row["topic"]) for row in stores.topics().select("store", "topic").collect()}
+    earlier_life = (F.col("begin_offset") == 0) & (F.col("record_at") < F.col("begin_place"))
+    counted = (
+        alone.where("points_to IS NULL")
+        .join(F.broadcast(ends), list(QUEUE), "left")
+        .groupBy(*QUEUE, "clean", "end_offset", F.coalesce(earlier_life, F.lit(False)).alias("is_earlier"))
+        .agg(F.count("*").alias("count"), F.min("queue_offset").alias("first"))
     )
-    missing = F.format_string("%d entries are missing, from queue offset %d on", "count", "first")
-    still = F.format_string("; %d of its records are still in the log", "count")
-    what = (
-        F.when(F.col("why") == "gone", F.concat(F.lit("the topic is gone"), still))
-        .when(F.col("why") == "earlier", F.concat(F.lit("the topic was deleted and made again"), still))
-        .when(F.col("why") == "lags", F.concat(missing, F.lit(": the store is in use or was not closed")))
-        .otherwise(missing)
-    )
-    severity = F.when(F.col("why") == "damage", "damage").otherwise("note")
-    return counted.select(
-        "store", severity.alias("severity"), _folder().alias("file"), F.lit(None).cast("bigint").alias("position"),
-        what.alias("what"),
-    )  # fmt: skip
+    for row in counted.collect():
+        what = f"{row['count']} entries are missing, from queue offset {row['first']} on"
+        still = f"{row['count']} of its records are still in the log"
+        if row["end_offset"] is None and (row["store"], row["topic"]) not in topics:
+            yield note(row["store"], _folder(row), f"the topic is gone; {still}")
+        elif row["is_earlier"]:
+            yield note(row["store"], _folder(row), f"the topic was deleted and made again; {still}")
+        elif not row["clean"] and row["first"] >= (row["end_offset"] or 0):
+            yield note(row["store"], _folder(row), f"{what}: the store is in use or was not closed, a start adds them")
+        else:
+            yield damage(row["store"], _folder(row), None, what)

@@ -128,7 +128,8 @@ class StoreReader(DataSourceReader):
 
 
 class FilteringReader(StoreReader):
-    """Spark refuses a reader that takes filters unless it is configured to give it some."""
+    """Spark refuses a reader that takes filters unless it is configured to give it some. And it gives them to a data
+    frame, not to a query: one that had filters pushed down must not be used for another (seen with Spark 4.3)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._wanted = narrowed_by(self._wanted, filters)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from spark.existing import existing
 from spark.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from spark.result import Ask, Plot, Result
 from spark.timerprogress import timer_progress
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 BY_TIME: Final = "time"  # what stands for the level of a message that has a time of its own
 
+_PENDING: Final = """
+    store STRING, topic STRING, level STRING, due TIMESTAMP, size INT, msg_id STRING, uniq_key STRING, keys STRING
+"""
 _COLUMNS: Final = ("store", "queue_id", "queue_offset", "size", "msg_id", "uniq_key", "keys", "properties")
 
 
@@ -44,10 +48,20 @@ def run(stores: Stores, ask: Ask) -> Result:
 
 def pending(stores: Stores) -> DataFrame:
     """store, topic, level, due, size, msg_id, uniq_key, keys of each message that waits."""
-    waiting = _with_level(stores).unionByName(_with_time(stores))
+    topics = existing(stores, SCHEDULE_TOPIC, TIMER_TOPIC)
+    waiting = stores.spark.createDataFrame([], _PENDING)
+    if SCHEDULE_TOPIC in topics:
+        waiting = waiting.unionByName(_with_level(stores))
+    if TIMER_TOPIC not in topics:
+        return waiting
     taken_back = _taken_back(stores)
-    names = F.array(F.col("uniq_key"), F.concat_ws("+", "topic", "uniq_key"))
-    return waiting.join(taken_back, F.array_contains(names, taken_back["name"]), "left_anti")
+    return (
+        waiting.unionByName(_with_time(stores))
+        .withColumn("name", F.concat_ws("+", "topic", "uniq_key"))
+        .join(taken_back, "name", "left_anti")
+        .join(taken_back.withColumnRenamed("name", "uniq_key"), "uniq_key", "left_anti")
+        .drop("name")
+    )
 
 
 def waiting_entries(stores: Stores) -> DataFrame:

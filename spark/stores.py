@@ -36,8 +36,6 @@ class Stores:
         **options: object,
     ) -> DataFrame:
         """`body` is none, head:N or full. With topics: what consumers can read of them."""
-        pushed = self.spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
-        options = {"filters": "push" if pushed else None, **options}
         bounds = {"since_ms": since_ms, "until_ms": until_ms, "topics": ",".join(topics), "body": body, **options}
         return self._table("messages", columns, bounds)
 

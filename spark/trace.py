@@ -2,12 +2,12 @@
 
 A copy keeps the unique key and the keys of its original, whether it waits for its time, is half a transaction, comes
 again to a consumer or is a dead letter. So one look at all records finds them by any of these; an offset message id is
-first followed to its record, which has them.
+first followed to its record, which has them. What the copies then mean is a matter of a few rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -19,7 +19,10 @@ from spark.result import Ask, Result
 from spark.transactions import ended_halves
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, Row
 
     from spark.stores import Stores
 
@@ -30,6 +33,13 @@ _COLUMNS: Final = (
     "store", "topic", "queue_id", "queue_offset", "phys_offset", "store_time", "msg_id", "uniq_key", "keys",
     "reconsume_times", "prepared_offset", "properties",
 )  # fmt: skip
+_ROW: Final = """
+    store_time TIMESTAMP, step STRING, store STRING, topic STRING, queue_id INT, queue_offset BIGINT, until TIMESTAMP,
+    read_by STRING, keys STRING, uniq_key STRING, msg_id STRING
+"""
+_WAITING_TOPICS: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)
+
+Readers = list[tuple[str, int]]  # groups and their offsets
 
 
 def run(stores: Stores, ask: Ask) -> Result:
@@ -37,33 +47,24 @@ def run(stores: Stores, ask: Ask) -> Result:
     groups have gone past it."""
     if not ask.key:
         raise ConfigError("no key was given", hint="give a key, a unique key (a producer's message id) or an offset id")
-    told = (
-        _copies(stores, ask)
-        .join(pending(stores).select("store", "msg_id", F.col("due").alias("until")), ["store", "msg_id"], "left")
-        .join(_ended(stores), ["store", "topic", "queue_id", "queue_offset"], "left")
-        .join(F.broadcast(_readers(stores)), ["store", "topic", "queue_id"], "left")
-        .select(
-            "store_time",
-            _step().alias("step"),
-            "store",
-            "topic",
-            "queue_id",
-            "queue_offset",
-            "until",
-            _read_by().alias("read_by"),
-            "keys",
-            "uniq_key",
-            "msg_id",
-        )
-        .orderBy("store_time", "phys_offset", "store")
-        .limit(MOST_ROWS)
-    )
-    rows = told.collect()
-    if not rows:
+    copies = _copies(stores, ask).orderBy("store_time", "phys_offset", "store").limit(MOST_ROWS).collect()
+    if not copies:
         raise NotFound(f"no message has the key or id {ask.key}", hint="keys are compared as a whole; case counts")
-    messages = len({row["uniq_key"] or row["msg_id"] for row in rows})
+    due, ended, readers = _due(stores, copies), _ended(stores, copies), _readers(stores, copies)
+    rows = []
+    for copy in copies:
+        until = due.get((copy["store"], copy["msg_id"]))
+        step = _step(copy, waits=until is not None, is_ended=_place(copy) in ended)
+        read_by = [group for group, reached in readers.get(_place(copy)[:3], []) if reached > copy["queue_offset"]]
+        told = (copy["store_time"], step, *_place(copy), until, ", ".join(read_by))
+        rows.append((*told, copy["keys"], copy["uniq_key"], copy["msg_id"]))
+    messages = len({copy["uniq_key"] or copy["msg_id"] for copy in copies})
     notes = [f"{messages} different messages have this key"] if messages > 1 else []
-    return Result(f"The life of {ask.key}", stores.spark.createDataFrame(rows, told.schema), notes)
+    return Result(f"The life of {ask.key}", stores.spark.createDataFrame(rows, _ROW), notes)
+
+
+def _place(copy: Row) -> tuple[Any, ...]:
+    return copy["store"], copy["topic"], copy["queue_id"], copy["queue_offset"]
 
 
 def _copies(stores: Stores, ask: Ask) -> DataFrame:
@@ -84,36 +85,54 @@ def _unique_keys(stores: Stores, key: str) -> list[str]:
     return [row["uniq_key"] for row in there.where(F.col("msg_id") == key).collect() if row["uniq_key"]]
 
 
-def _ended(stores: Stores) -> DataFrame:
-    return ended_halves(stores).withColumns({"topic": F.lit(HALF_TOPIC), "is_ended": F.lit(True)})
+# -- what is known about them elsewhere ---------------------------------------------------------------
 
 
-def _readers(stores: Stores) -> DataFrame:
+def _due(stores: Stores, copies: list[Row]) -> Mapping[tuple[str, str], datetime]:
+    """When those that still wait are delivered, by store and id."""
+    waiting = [copy["msg_id"] for copy in copies if copy["topic"] in _WAITING_TOPICS]
+    if not waiting:
+        return {}
+    found = pending(stores).where(F.col("msg_id").isin(*waiting)).select("store", "msg_id", "due").collect()
+    return {(row["store"], row["msg_id"]): row["due"] for row in found}
+
+
+def _ended(stores: Stores, copies: list[Row]) -> set[tuple[Any, ...]]:
+    """The places of halves that need no answer any more."""
+    halves = [copy["queue_offset"] for copy in copies if copy["topic"] == HALF_TOPIC]
+    if not halves:
+        return set()
+    found = ended_halves(stores).where(F.col("queue_offset").isin(*halves)).collect()
+    return {(row["store"], HALF_TOPIC, row["queue_id"], row["queue_offset"]) for row in found}
+
+
+def _readers(stores: Stores, copies: list[Row]) -> dict[tuple[Any, ...], Readers]:
     """Per queue the groups that have read of it, and how far."""
-    return (
-        stores.offsets()
-        .groupBy("store", "topic", "queue_id")
-        .agg(F.sort_array(F.collect_list(F.struct("group", "consumer_offset"))).alias("readers"))
-    )
+    readers: dict[tuple[Any, ...], Readers] = {}
+    of_topics = F.col("topic").isin(*{copy["topic"] for copy in copies})
+    for row in stores.offsets().where(of_topics).orderBy("group").collect():
+        queue = row["store"], row["topic"], row["queue_id"]
+        readers.setdefault(queue, []).append((row["group"], row["consumer_offset"]))
+    return readers
 
 
-def _read_by() -> Column:
-    past = F.filter("readers", lambda reader: reader["consumer_offset"] > F.col("queue_offset"))
-    return F.array_join(F.transform(past, lambda reader: reader["group"]), ", ")
+def _step(copy: Row, *, waits: bool, is_ended: bool) -> str:
+    topic, properties = copy["topic"], copy["properties"]
+    if topic == HALF_TOPIC:
+        checks = properties.get("TRANSACTION_CHECK_TIMES")
+        half = f"half, asked {checks} times" if checks else "half"
+        return f"{half}, done with" if is_ended else half
+    if topic in _WAITING_TOPICS:
+        return "waits" if waits else "waited"
+    if topic.startswith(RETRY_PREFIX):
+        return f"retry {copy['reconsume_times']}"
+    if topic.startswith(DLQ_PREFIX):
+        return "dead letter"
+    if topic in _NAMED:
+        return _NAMED[topic]
+    if copy["prepared_offset"] > 0:
+        return "committed"
+    return "delivered" if "REAL_TOPIC" in properties else "sent"
 
 
-def _step() -> Column:
-    topic, properties = F.col("topic"), F.col("properties")
-    checks = properties["TRANSACTION_CHECK_TIMES"]
-    half = F.when(checks.isNull(), "half").otherwise(F.concat(F.lit("half, asked "), checks, F.lit(" times")))
-    return (
-        F.when(topic == HALF_TOPIC, F.concat(half, F.when(F.col("is_ended"), ", done with").otherwise("")))
-        .when(topic == CHECK_MAX_TOPIC, "given up")
-        .when(topic.isin(SCHEDULE_TOPIC, TIMER_TOPIC), F.when(F.col("until").isNull(), "waited").otherwise("waits"))
-        .when(topic == TRACE_TOPIC, "trace data")
-        .when(topic.startswith(DLQ_PREFIX), "dead letter")
-        .when(topic.startswith(RETRY_PREFIX), F.concat(F.lit("retry "), F.col("reconsume_times").cast("string")))
-        .when(F.col("prepared_offset") > 0, "committed")
-        .when(properties["REAL_TOPIC"].isNotNull(), "delivered")
-        .otherwise("sent")
-    )
+_NAMED: Final = {CHECK_MAX_TOPIC: "given up", TRACE_TOPIC: "trace data"}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from spark.existing import existing
 from spark.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from spark.result import Ask, Result
 
@@ -26,11 +27,17 @@ _COLUMNS: Final = (
     "properties",
 )  # fmt: skip
 
+_ROW: Final = """
+    store STRING, topic STRING, `group` STRING, state STRING, born_time TIMESTAMP, age_s BIGINT, checks BIGINT,
+    keys STRING, uniq_key STRING, msg_id STRING
+"""
 _SAID: Final = {"open": "are open", "given up": "were given up", "ended": "have ended"}
 
 
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per transaction that is open or was given up, the oldest first."""
+    if not existing(stores, HALF_TOPIC, CHECK_MAX_TOPIC):
+        return Result("Transactions without an end", stores.spark.createDataFrame([], _ROW), ["there are none at all"])
     found = transactions(stores)
     if ask.topic:
         found = found.where(F.col("topic").isin(*ask.topic))

@@ -27,11 +27,13 @@ async def _source(session: Session, admin: Admin, wanted: Replay) -> AsyncIterat
         since=wanted.since,
         until=wanted.until,
     )
+    from mqctl.client.replaying import from_records, queue_name
+
     if wanted.store is None:
         async for message in selected(admin, wanted.topic, wanted.tag, selection):
-            yield message
+            if not wanted.ends or message.queue_offset < wanted.ends.get(queue_name(message), 0):
+                yield message
         return
-    from mqctl.client.replaying import from_records
     from mqctl.store.offline.folder import StoreFolder
     from mqctl.store.offline.search import Query, search
 
@@ -68,28 +70,32 @@ class Run:
             if taken == self.wanted.max_count:
                 return
 
-    async def _left(self, admin: Admin, target: Admin, aim: Aim) -> AsyncIterator[ReceivedMessage]:
-        from mqctl.client.copying import check_index, is_stored
-        from mqctl.client.replaying import unsent
-
+    async def _messages(self, admin: Admin, aim: Aim) -> AsyncIterator[ReceivedMessage]:
+        """All that are wanted, or what is left of them."""
         if not self.resumed:
             async for message in self._limited(admin):
                 yield message
             return
-        await check_index(target, aim.topic)
-
-        async def was_sent(message: ReceivedMessage) -> bool:
-            return await is_stored(target, aim.topic, aim.id_of(message))
-
-        async for message in unsent(self._limited(admin), self.wanted.positions, was_sent):
-            yield message
-
-    async def _messages(self, admin: Admin, aim: Aim) -> AsyncIterator[ReceivedMessage]:
         from mqctl.client.admin import Admin
+        from mqctl.client.copying import check_index, is_stored
+        from mqctl.client.replaying import unsent
 
         async with Admin(self.wanted.target, timeout=self._session.timeout) as target:
-            async for message in self._left(admin, target, aim):
+            await check_index(target, aim.topic)
+
+            async def was_sent(message: ReceivedMessage) -> bool:
+                return await is_stored(target, aim.topic, aim.id_of(message))
+
+            async for message in unsent(self._limited(admin), self.wanted.positions, was_sent):
                 yield message
+
+    async def _settle_ends(self, admin: Admin) -> None:
+        """What arrives from now on is not for this replay: it may be its own copies."""
+        from mqctl.client.scanning import find_spans
+
+        if self.wanted.store is None and not self.wanted.ends:
+            spans = await find_spans(admin, self.wanted.topic)
+            self.wanted.ends = {f"{span.queue.broker_name}:{span.queue.queue_id}": span.end for span in spans}
 
     def _aim(self, on_lane: Callable[[], None]) -> Aim:
         from mqctl.client.replaying import Aim, check_target
@@ -108,6 +114,7 @@ class Run:
         from mqctl.client.replaying import Pace, queue_name, replay
 
         aim = self._aim(record.save)
+        await self._settle_ends(admin)
         pace = Pace(self.wanted.speed, self.wanted.rate, asyncio.get_running_loop().time)
         with Counting(self._session, "sent", None) as told:
 

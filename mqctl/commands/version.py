@@ -15,7 +15,9 @@ app = single()
 
 @app.command()
 def version(ctx: typer.Context) -> None:
-    """Print the version, and of the one-file executable what it was built from and when.
+    """Print the version.
+
+    The one-file executable also says from which commit it was built, and when.
 
     \b
     Example:

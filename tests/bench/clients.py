@@ -32,6 +32,7 @@ PHASE_SECONDS: Final = 60
 REHEARSAL_SHARE: Final = 4
 BACKLOG: Final = 300_000
 DRAIN_TARGET: Final = 0.7
+LISTENER_BATCH: Final = 32  # as Drain.java has it
 MIB: Final = 2**20
 
 
@@ -75,10 +76,10 @@ def main() -> int:
         say("rehearsal of the JVM, not measured")
         for load in LOADS:
             _java(driver, load, load.calls // divisor // REHEARSAL_SHARE)
-        print(f"{'':<36}{'java msg/s':>12}{'ours msg/s':>12}{'ratio':>8}  target")
+        print(f"{'':<36}{'java msg/s':>12}{'ours msg/s':>12}{'ratio':>8}{'CPU':>8}  target")
         for load in LOADS:
             _row(load, rounds, load.calls // divisor, driver, namesrv.address)
-        _drain_row(rounds, BACKLOG // divisor, driver, namesrv.address)
+        _drain_rows(rounds, BACKLOG // divisor, driver, namesrv.address)
         java_mib = usage.memory(driver.pid).rss / MIB
         print(f"resident memory of the Java client: {java_mib:.0f} MiB")
         _print_go(divisor, namesrv.address)
@@ -88,49 +89,46 @@ def main() -> int:
 
 
 def _row(load: Load, rounds: int, calls: int, driver: Driver, namesrv: str) -> None:
-    java: list[float] = []
-    ours: list[float] = []
-    memory = 0.0
+    java: list[Figures] = []
+    ours: list[Figures] = []
     for _ in range(rounds):
-        java.append(_java(driver, load, calls)["rate"])
-        figures = _ours(load, calls, namesrv)
-        ours.append(figures["rate"])
-        memory = figures["rss_mib"]
-    _print_row(load.label, java, ours, load.target, memory)
+        java.append(_java(driver, load, calls))
+        ours.append(_ours(load, calls, namesrv))
+    _print_row(load.label, java, ours, load.target)
 
 
-def _drain_row(rounds: int, backlog: int, driver: Driver, namesrv: str) -> None:
-    """Push consumers empty the same topic, each in a group of its own: Java's takes 32 messages at a time, ours one."""
+def _drain_rows(rounds: int, backlog: int, driver: Driver, namesrv: str) -> None:
+    """Push consumers empty the same topic, each in a group of its own. Java's listener takes 32 messages at a time; ours
+    as many, or one."""
     topic = {"prefix": "drain", "topics": 1}
     driver.ask("topics", seconds=PHASE_SECONDS, queues=QUEUES, **topic)
     filled = driver.ask("async", seconds=PHASE_SECONDS, calls=backlog, width=64, body=BODY, **topic)["messages"]
-    java: list[float] = []
-    ours: list[float] = []
-    memory = 0.0
+    java: list[Figures] = []
+    ours: dict[int | None, list[Figures]] = {LISTENER_BATCH: [], None: []}
     for number in range(-1, rounds):
         request = {"count": filled, "numbers": backlog, "group": f"drain-java-{number + 1}", **topic}
-        rate = driver.ask("drain", seconds=PHASE_SECONDS, **request)["rate"]
+        figures = _ask(driver, "drain", **request)
         if number < 0:
             continue  # the JVM's rehearsal
-        java.append(rate)
-        figures = _run(
-            do="drain",
-            namesrv=namesrv,
-            topic="drain-0",
-            calls=filled,
-            group=f"drain-ours-{number}",
-            seconds=PHASE_SECONDS,
-        )
-        ours.append(figures["rate"])
-        memory = figures["rss_mib"]
-    _print_row("drain of a backlog, push consumer", java, ours, DRAIN_TARGET, memory)
+        java.append(figures)
+        for batch, found in ours.items():
+            request = {"calls": filled, "numbers": backlog, "group": f"drain-ours-{batch}-{number}", "batch": batch}
+            found.append(_run(do="drain", namesrv=namesrv, topic="drain-0", seconds=PHASE_SECONDS, **request))
+    _print_row("drain of a backlog, push consumer", java, ours[LISTENER_BATCH], DRAIN_TARGET)
+    _print_row("the same, one message at a time", java, ours[None], None)
 
 
-def _print_row(label: str, java: list[float], ours: list[float], target: float | None, memory: float) -> None:
-    rates = statistics.median(java), statistics.median(ours)
+def _print_row(label: str, java: list[Figures], ours: list[Figures], target: float | None) -> None:
+    rates = _median(java, "rate"), _median(ours, "rate")
     ratio = rates[1] / rates[0]
+    cpu = _median(ours, "cpu_us") / _median(java, "cpu_us")
     verdict = "" if target is None else f">= {target:g}x {'ok' if ratio >= target else 'miss'}"
-    print(f"{label:<36}{rates[0]:>12,.0f}{rates[1]:>12,.0f}{ratio:>7.2f}x  {verdict}  {memory:.0f} MiB", flush=True)
+    figures = f"{rates[0]:>12,.0f}{rates[1]:>12,.0f}{ratio:>7.2f}x{cpu:>7.2f}x"
+    print(f"{label:<36}{figures}  {verdict}  {ours[-1]['rss_mib']:.0f} MiB", flush=True)
+
+
+def _median(rounds: list[Figures], name: str) -> float:
+    return statistics.median(figures[name] for figures in rounds)
 
 
 def _print_go(divisor: int, namesrv: str) -> None:
@@ -151,8 +149,15 @@ def _print_go(divisor: int, namesrv: str) -> None:
 
 
 def _java(driver: Driver, load: Load, calls: int) -> Figures:
-    topic = {"prefix": "clients", "topics": 1}
-    return driver.ask(load.java, seconds=PHASE_SECONDS, calls=calls, width=load.width, body=BODY, **topic)
+    return _ask(driver, load.java, calls=calls, width=load.width, body=BODY, prefix="clients", topics=1)
+
+
+def _ask(driver: Driver, phase: str, **request: object) -> Figures:
+    """One phase of the Java client, with what its process was busy for each message."""
+    before = usage.cpu_seconds(driver.pid)
+    figures = driver.ask(phase, seconds=PHASE_SECONDS, **request)
+    busy = usage.cpu_seconds(driver.pid) - before
+    return {**figures, "cpu_us": busy / figures["messages"] * 1e6}
 
 
 def _ours(load: Load, calls: int, namesrv: str) -> Figures:

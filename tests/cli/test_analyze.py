@@ -331,7 +331,7 @@ def test_bars(spark: Machine, store: str, tmp_path: Path) -> None:
     spark.cli.ok("analyze", "lag", "--store", store, "--plot", str(tmp_path / "lag.html"))
     text = (tmp_path / "lag.html").read_text()
     drawing = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
-    assert [bar.findtext("{*}title") for bar in drawing.findall("{*}rect")] == ["g t1 7", "None t2 0"]
+    assert [bar.findtext("{*}title") for bar in drawing.findall("{*}rect")] == ["g t1 7", "- t2 0"]
 
 
 def test_nothing_to_draw(spark: Machine, store: str, tmp_path: Path) -> None:

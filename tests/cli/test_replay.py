@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def test_what_was_interrupted_goes_on_and_nothing_comes_twice(
     fill(cli, topic, 40)
     copy = f"{topic}-copy"
     cli.ok("topic", "update", copy, "-w", "2", "-r", "2")
-    words = ("replay", topic, "--into", copy, "--tag", "t0 || t1", "--max", "30", "--rate", "40", "--yes")
+    words = ("replay", topic, "--into", copy, "--tag", "t0 || t1", "--max", "30", "--rate", "4", "--yes")
     with program(*words, cwd=tmp_path, variables=cli.variables) as running:
         wait_for(lambda: len(rows(cli, copy)) >= 3)
         ended = cli("replay", "--resume", "--yes")
@@ -128,6 +129,21 @@ def test_what_was_interrupted_goes_on_and_nothing_comes_twice(
     assert by_queue(copies) == by_queue(source[:30])
     ended = cli("replay", "--resume", "--yes")
     assert (ended.status, "no replay to go on with" in ended.err) == (ExitCode.NOT_FOUND, True)
+
+
+def test_what_goes_on_into_its_own_topic_does_not_take_its_copies(
+    broker: OurBroker, topic: str, tmp_path: Path
+) -> None:
+    cli = Cli({"NAMESRV_ADDR": broker.namesrv, "HOME": str(tmp_path)})
+    fill(cli, topic, 10)
+    with program(
+        "replay", topic, "--into", topic, "--rate", "4", "--yes", cwd=tmp_path, variables=cli.variables
+    ) as running:
+        wait_for(lambda: len(rows(cli, topic)) >= 12)
+        running.end(signal.SIGKILL)
+    cli.ok("replay", "--resume", "--rate", "1000", "--yes")
+    bodies = Counter(row["body"] for row in rows(cli, topic))
+    assert bodies == {f"m{number}": 2 for number in range(10)}
 
 
 def test_a_replay_that_cannot_begin_leaves_nothing_behind(cli: Cli, topic: str, tmp_path: Path) -> None:

@@ -112,12 +112,11 @@ def apache_broker(apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPa
 
 @pytest.fixture(scope="session")
 def apache55_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
-    """Apache's broker 5.5.0, with a name server of its own."""
+    """Apache's broker 5.5.0 which lets producers take messages back, with a name server of its own."""
+    conf = {**APACHE_SETTINGS, "recallMessageEnable": True}
     with (
         require(ApacheNamesrv, "5.5.0", tmp_path_factory.mktemp("namesrv55")) as namesrv,
-        require(
-            ApacheBroker, "5.5.0", tmp_path_factory.mktemp("broker55"), namesrv.address, conf=APACHE_SETTINGS
-        ) as server,
+        require(ApacheBroker, "5.5.0", tmp_path_factory.mktemp("broker55"), namesrv.address, conf=conf) as server,
     ):
         yield server
 

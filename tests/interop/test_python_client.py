@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -184,6 +185,8 @@ def test_any_delay(broker_fixture: str, request: pytest.FixtureRequest, java49: 
         begin_ms = time.time_ns() // 1_000_000
         producer.send(Message(topic, b"second", deliver_at_ms=begin_ms + 3000, tags="T", keys="k"))
         producer.send(Message(topic, b"first", delay_ms=1500))
+        taken_back = producer.send(Message(topic, b"between", deliver_at_ms=begin_ms + 2500))
+        assert producer.recall(taken_back.recall_handle) == taken_back.msg_id
         first, second = java49.wait_messages("c", 2)
     assert (first.body, second.body, second.tags, second.keys) == (b"first", b"second", "T", "k")
     # Apache's timer wheel has ticks of a second.
@@ -194,14 +197,19 @@ def test_any_delay(broker_fixture: str, request: pytest.FixtureRequest, java49: 
 def test_apaches_tools_read_our_traces(apache_broker: ApacheBroker, unique: Unique) -> None:
     topic = unique("traced")
     make_topic(apache_broker, topic, 1)
-    group = unique("pg")
+    group, readers = unique("pg"), unique("cg")
+    consumed = threading.Event()
     with blocking.Producer(group, apache_broker.namesrv, trace=True) as producer:
         sent = producer.send(Message(topic, b"x", tags="A", keys="k"))
+    options = {"start": ConsumeFrom.FIRST, "trace": True}
+    with blocking.PushConsumer(readers, lambda message: consumed.set(), topic, apache_broker.namesrv, **options):
+        assert consumed.wait(30)
     deadline = time.monotonic() + 30
-    while (
-        group not in (shown := mqadmin("4.9.7", apache_broker.namesrv, "queryMsgTraceById", "-i", sent.msg_id)).stdout
+    while not {group, readers} <= set(
+        (shown := mqadmin("4.9.7", apache_broker.namesrv, "queryMsgTraceById", "-i", sent.msg_id)).stdout.split()
     ):
         assert time.monotonic() < deadline, shown
-    (line,) = [line for line in shown.stdout.splitlines() if line.startswith("Pub")]
-    assert line.split()[1:2] == [group]
-    assert line.split()[-1] == "success"
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    (published,) = [line for line in lines if line[:1] == ["Pub"]]
+    assert (published[1], published[-1]) == (group, "success")
+    assert [line for line in lines if line[:1] == ["Sub"] or readers in line], shown.stdout

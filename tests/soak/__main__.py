@@ -23,6 +23,7 @@ def main(args: Sequence[str] | None = None) -> int:
         workers=options.workers,
         rate=options.rate,
         restarts=tuple(options.restarts.split()),
+        java=options.java,
     )
     with tempfile.TemporaryDirectory(prefix="mqctl-soak-") as folder:
         try:
@@ -48,6 +49,7 @@ def _parse(args: Sequence[str] | None) -> argparse.Namespace:
         metavar="'term kill ...'",
         help="of the broker, by SIGTERM or kill -9, evenly spread over the time ('term'); '' for none",
     )
+    parser.add_argument("--java", action="store_true", help="Apache's Java client takes part (needs Java and Maven)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures here as well")
     return parser.parse_args(args)
 

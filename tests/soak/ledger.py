@@ -15,8 +15,6 @@ from pathlib import Path
 from time import monotonic
 from typing import IO
 
-from mqctl.client import MqError
-
 
 class Ledger:
     """Append only; `flush` now and then."""
@@ -36,7 +34,7 @@ class Ledger:
     def took(self, what: str, seconds: float) -> None:
         self._file.write(f"l {what} {seconds * 1000:.3f}\n")
 
-    def failed(self, what: str, error: MqError) -> None:
+    def failed(self, what: str, error: Exception) -> None:
         self._file.write(f"e {what} {type(error).__name__}\n")
 
     @contextmanager

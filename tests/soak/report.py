@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from . import java
+from .cast import Kind
 from .growth import MIB, Life, Trend, judge
 from .run import CONNECTIONS_LEFT, Outcome
 
@@ -22,8 +24,9 @@ def _faults(outcome: Outcome) -> Iterator[str]:
     books = outcome.books
     if outcome.failed_workers:
         yield f"workers {outcome.failed_workers} did not end well"
-    if not books.consumed:
-        yield "nothing was consumed at all"
+    wanted = {*Kind, *([java.KIND] if outcome.plan.java else [])}
+    if absent := sorted(wanted - books.acknowledged.keys()):
+        yield f"no {', '.join(absent)} message was ever acknowledged"
     for kind, names in books.missing().items():
         yield f"{len(names)} {kind} messages were acknowledged and never came: {', '.join(sorted(names)[:5])}"
     if wrong := books.wrongly_consumed():

@@ -16,6 +16,7 @@ from mqctl.client.admin import Admin
 from mqctl.remoting.bodies import TopicConfig
 from tests.peers.ours import REPOSITORY, OurBroker, OurNamesrv
 
+from . import java
 from .cast import QUEUES, Kind, Task, parts, topics
 from .growth import Sample, connections, sample
 from .ledger import Books
@@ -43,6 +44,7 @@ class Plan:
     workers: int = 4
     rate: float = 300.0  # sends a second, all producers together
     restarts: tuple[str, ...] = ("term",)  # evenly over the run; "kill" is kill -9
+    java: bool = False
 
 
 @dataclass(slots=True)
@@ -67,19 +69,23 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None]) -> Outcome:
         OurBroker(folder / "broker", namesrv.address, conf=SETTINGS) as broker,
     ):
         asyncio.run(_create_topics(namesrv.address, broker.address, plan.clients))
-        with _workers(plan, ledgers, namesrv.address, broker.address) as workers:
+        with contextlib.ExitStack() as clients:
+            guest = clients.enter_context(java.Guest(ledgers, namesrv.address)) if plan.java else None
+            workers = clients.enter_context(_workers(plan, ledgers, namesrv.address, broker.address))
             say(f"{len(parts(plan.clients))} clients in {plan.workers} processes for {plan.seconds:.0f} s")
             _watch(plan, outcome, namesrv, broker, workers, say)
+            if guest is not None:
+                guest.last_call.set()
             _drain(outcome, say)
             outcome.failed_workers = _leave(workers)
-            outcome.books.read()
+        outcome.books.read()
         outcome.connections_left = _connections_left(broker.pid)
     return outcome
 
 
 async def _create_topics(namesrv: str, broker: str, clients: int) -> None:
     async with Admin(namesrv) as admin:
-        for topic in (topic for kind in Kind for topic in topics(kind, clients)):
+        for topic in [java.TOPIC, *(topic for kind in Kind for topic in topics(kind, clients))]:
             config = TopicConfig(topic_name=topic, read_queue_nums=QUEUES, write_queue_nums=QUEUES)
             await admin.create_topic(broker, config)
 

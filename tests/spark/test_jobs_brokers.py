@@ -38,7 +38,7 @@ def rows(result: Result) -> list[dict[str, Any]]:
     return [row.asDict() for row in result.frame.collect()]
 
 
-def test_counts(spark: SparkSession, filled: FilledStore) -> None:
+def test_traffic(spark: SparkSession, filled: FilledStore) -> None:
     stores, sent = filled.stores(spark), filled.sent
     by_queue = rows(traffic.run(stores, Ask(topic=TOPICS, by=("topic", "queue"))))
     assert {(row["topic"], row["queue"]): row["messages"] for row in by_queue} == Counter(
@@ -52,21 +52,25 @@ def test_counts(spark: SparkSession, filled: FilledStore) -> None:
     # Both ways to the bytes: the entries of the queues, and the records.
     assert sum(row["bytes"] for row in by_queue) == sum(row["bytes"] for row in by_tag)
 
-    (orders,) = rows(sizes.run(stores, Ask(topic=("orders",))))
+
+def test_sizes_and_latency(spark: SparkSession, filled: FilledStore) -> None:
+    stores, ask = filled.stores(spark), Ask(topic=("orders",))
+    (orders,) = rows(sizes.run(stores, ask))
     bodies = [len(each["body"]) for each in filled.of_topic("orders")]
     assert (orders["messages"], orders["min"], orders["max"]) == (len(bodies), min(bodies), max(bodies))
+    (born,) = rows(latency.run(stores, ask))
+    assert (born["stage"], born["messages"]) == (latency.BORN_TO_STORED, len(bodies))
+    assert 0 <= born["p50"] <= born["p99"] <= born["max"]
 
+
+def test_keys_and_skew(spark: SparkSession, filled: FilledStore) -> None:
+    stores = filled.stores(spark)
     hot = [row for row in rows(keys.run(stores, Ask(topic=TOPICS, top=100))) if row["kind"] == keys.HOT]
-    expected = Counter(each["keys"] for each in sent if each.get("keys"))
+    expected = Counter(each["keys"] for each in filled.sent if each.get("keys"))
     assert {row["key"]: row["messages"] for row in hot} == {key: n for key, n in expected.items() if n > 1}
     assert {row["producers"] for row in hot} == {1}
-
     even = rows(skew.run(stores, Ask(topic=("orders",))))
     assert [(row["messages"], row["share"], row["state"]) for row in even] == [(15, 15.0, "even")] * 4
-
-    (born,) = rows(latency.run(stores, Ask(topic=("orders",))))
-    assert (born["stage"], born["messages"]) == (latency.BORN_TO_STORED, 60)
-    assert 0 <= born["p50"] <= born["p99"] <= born["max"]
 
 
 def test_a_traced_message_from_end_to_end(spark: SparkSession, apache_store: FilledStore) -> None:

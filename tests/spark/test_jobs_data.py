@@ -93,9 +93,9 @@ def test_diff(spark: SparkSession, tmp_path: Path) -> None:
     with keeping(master) as keeper:
         keep(keeper, *range(300, 310))
         keeper.write_topics("orders", "audit", "new")
-    second = sorted((slave / "commitlog").iterdir())[0]
-    data = second.read_bytes()
-    second.write_bytes(data.replace(b"body-17", b"body-71"))
+    first = sorted((slave / "commitlog").iterdir())[0]
+    data = first.read_bytes()
+    first.write_bytes(data.replace(b"body-17\x05", b"body-71\x05"))
     result = compare(spark, master, slave)
     assert result.exit_code == 1
     found = {
@@ -128,8 +128,8 @@ def test_sql(spark: SparkSession, tmp_path: Path) -> None:
     assert answer("SELECT topic, count(*) FROM messages GROUP BY topic ORDER BY 1") == [("audit", 5), ("orders", 5)]
     assert answer("SELECT count(*) FROM messages") == [(10,)]
     assert answer("SELECT Body FROM messages WHERE keys = 'k3';") == [(b"body-3",)]
-    made = "CREATE TEMP VIEW mine AS SELECT keys, body FROM messages; -- a ; b\nSELECT keys FROM mine WHERE body = 'body-4'"
-    assert answer(made) == [("k4",)]
+    view = "CREATE TEMP VIEW mine AS SELECT keys, body FROM messages; -- a ; b\n"
+    assert answer(f"{view} SELECT keys FROM mine WHERE body = 'body-4'") == [("k4",)]
     assert answer("SELECT m.topic FROM messages m JOIN topics USING (topic) WHERE uniq_key = 'id-2'") == [("orders",)]
     assert "body" not in sql.run(stores, Ask(query="SELECT * FROM messages")).frame.columns
     with pytest.raises(AnalysisException, match="nope"):

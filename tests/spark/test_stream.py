@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from mqctl.client.blocking import Producer
 from mqctl.remoting.message import Message
 from mqctl.testing import broker as embedded_broker
 from mqctl.testing.embedded import EmbeddedBroker
-from spark.stores import Stores
 
 BATCH = 100
 SMALL_LOG = 256 * 1024
@@ -77,32 +75,3 @@ def test_a_query_that_begins_with_what_comes(spark: SparkSession, mq: EmbeddedBr
         send(producer, 10, 20)
         run_to_end(follow(spark, mq, start="latest"), tmp_path)
     assert written(spark, tmp_path) == numbers(20)[10:]
-
-
-def test_a_store_is_scanned_while_it_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    """Every scan finds a prefix of what is in the log at its end, and not less than there was at its beginning."""
-    acknowledged = 0
-    stop = threading.Event()
-
-    def write(namesrv: str) -> None:
-        nonlocal acknowledged
-        with Producer("g", namesrv) as producer:
-            while not stop.is_set():
-                send(producer, acknowledged, acknowledged + 10 * BATCH)
-                acknowledged += 10 * BATCH
-
-    with embedded_broker(mappedFileSizeCommitLog=4 * 1024 * 1024) as mq:
-        mq.create_topic("t", queues=4)
-        writer = threading.Thread(target=write, args=(mq.namesrv,))
-        writer.start()
-        try:
-            for topics in ((), ("t",), (), ("t",)):
-                before = acknowledged
-                frame = Stores(spark, f"a={mq.store}").messages("body", topics=topics, body="full", part_bytes=1 << 20)
-                found = sorted(int(bytes(row.body)) for row in frame.collect())
-                assert len(found) == len(set(found)) >= before
-                # Through the queues, four of them are read one after the other: no prefix of the log.
-                assert topics or found == list(range(len(found)))
-        finally:
-            stop.set()
-            writer.join()

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from mqctl.commands.analyze.answering import Answer
+from mqctl.output import cell_text
 from mqctl.times import time_text
 
 # More lines than this in one picture tell nobody anything; the largest are kept.
@@ -45,7 +46,7 @@ def chart_of(answer: Answer) -> Chart | None:
     for row in answer.rows:
         x, y = row[x_name], row[y_name]
         if x is not None and y is not None:
-            points = found.setdefault("" if series_name is None else str(row[series_name]), {})
+            points = found.setdefault("" if series_name is None else cell_text(row[series_name]), {})
             points[x] = points.get(x, 0.0) + float(y)
     largest = sorted(found, key=lambda name: -sum(found[name].values()))[:MAX_SERIES]
     kind = dict(answer.columns)[x_name]

@@ -49,7 +49,7 @@ def quickstart(
         import asyncio
 
         with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-            runner.run(show(session.env, folder, rate=rate, seconds=seconds, kept=store is not None))
+            runner.run(show(session, folder, rate=rate, seconds=seconds, kept=store is not None))
 
 
 @contextmanager

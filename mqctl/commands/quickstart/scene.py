@@ -89,7 +89,7 @@ class Scene:
         self._on_the_way[key] = time.perf_counter()
         task = await producer.submit(Message(TOPIC, body, tags=TAGS[number % len(TAGS)], keys=key))
 
-        def landed(task: asyncio.Task[SendResult]) -> None:
+        def landed(task: asyncio.Future[SendResult]) -> None:
             if task.cancelled() or task.exception() is not None:
                 self.failed += 1
                 self._on_the_way.pop(key, None)

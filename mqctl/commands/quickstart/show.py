@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mqctl.commands.common import DEFAULT_NAMESRV
+from mqctl.commands.common import Session
 from mqctl.commands.quickstart.scene import CONSUMER_GROUP, PRODUCER_GROUP, TOPIC, Scene, scene
 from mqctl.env import Environment
 
@@ -31,13 +31,14 @@ Try in a second terminal, while this runs:
 Ctrl-C stops everything{afterwards}."""
 
 
-async def show(env: Environment, folder: Path, *, rate: int, seconds: float | None, kept: bool) -> None:
+async def show(session: Session, folder: Path, *, rate: int, seconds: float | None, kept: bool) -> None:
     """Returns when the time is over or a signal came, and everything has stopped."""
+    env = session.env
     with _told_to_end() as ended:
         async with scene(folder, rate) as (running, admin):
             broker = running.servers.broker
             where = f"name server {running.namesrv}, broker {broker.broker_name} {broker.address}, store {folder}"
-            with _screen(env, where, _try_next(running, folder if kept else None)) as draw:
+            with _screen(env, where, _try_next(session, running, folder if kept else None)) as draw:
                 loop = asyncio.get_running_loop()
                 end = None if seconds is None else loop.time() + seconds
                 every = SCREEN_SECONDS if env.on_terminal else LINE_SECONDS
@@ -114,8 +115,8 @@ def _table(running: Scene) -> Table:
     return table
 
 
-def _try_next(running: Scene, kept: Path | None) -> str:
-    namesrv = "" if running.namesrv == DEFAULT_NAMESRV else f" -n {running.namesrv}"
+def _try_next(session: Session, running: Scene, kept: Path | None) -> str:
+    namesrv = "" if running.namesrv == session.name_servers else f" -n {running.namesrv}"
     afterwards = f"; the messages stay in {kept}" if kept is not None else " and leaves nothing behind"
     return TRY_NEXT.format(namesrv=namesrv, topic=TOPIC, group=CONSUMER_GROUP, afterwards=afterwards)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mqctl.remoting.bodies_acl import PlainAccessConfig
 
 # Java's AclConstants: keys are longer than this.
 MIN_KEY_LENGTH: Final = 6
+
+# Of one account, or one list of addresses: hundreds of permissions. Writing YAML takes a second for a million.
+MAX_CHARACTERS: Final = 32 * 1024
 
 PERMISSIONS: Final = frozenset({"DENY", "PUB", "SUB", "PUB|SUB", "SUB|PUB"})
 
@@ -23,7 +26,21 @@ _PATTERN_4: Final = re.compile(
 _PATTERN_6: Final = re.compile(r"(?i)([0-9a-f]*:){2,7}(\*|[0-9a-f]+-[0-9a-f]+(:\*)?|\{[0-9a-f]+(,[0-9a-f]+)*\})")
 
 
+def check_size(texts: Iterable[str]) -> None:
+    if sum(map(len, texts)) > MAX_CHARACTERS:
+        raise ValueError(f"more than {MAX_CHARACTERS} characters at once")
+
+
 def check_account(account: PlainAccessConfig) -> None:
+    check_size(
+        (
+            account.access_key,
+            account.secret_key or "",
+            account.white_remote_address or "",
+            *(account.topic_perms or ()),
+            *(account.group_perms or ()),
+        )
+    )
     for name, key in (("accessKey", account.access_key), ("secretKey", account.secret_key or "")):
         if len(key) <= MIN_KEY_LENGTH:
             raise ValueError(f"the {name} must be longer than {MIN_KEY_LENGTH} characters")
@@ -45,7 +62,8 @@ def _check_perm(grant: str) -> None:
         raise ValueError(f"{grant!r} is no permission: write name=PUB, name=SUB, name=PUB|SUB or name=DENY")
 
 
-def check_addresses(addresses: Iterable[str]) -> None:
+def check_addresses(addresses: Sequence[str]) -> None:
+    check_size(addresses)
     for address in addresses:
         check_address(address)
 

@@ -26,7 +26,7 @@ from mqctl.userfiles import replace
 DEFAULT_FILE: Final = "plain_acl.yml"
 MORE_FOLDER: Final = "acl"
 # Thousands of accounts. Whoever adds them by the network must not fill the disk or keep the broker reading.
-MAX_BYTES: Final = 1024 * 1024
+MAX_BYTES: Final = 512 * 1024
 
 WHITE_ADDRESSES: Final = "globalWhiteRemoteAddresses"
 ACCOUNTS: Final = "accounts"
@@ -144,7 +144,8 @@ def _write(path: Path, content: Content, now_ms: int) -> None:
 
     version = _version(content)
     content[VERSION] = [{"counter": version.counter + 1, "timestamp": now_ms}]
-    data = yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode()
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    data = yaml.dump(content, Dumper=dumper, sort_keys=False, allow_unicode=True).encode()
     if len(data) > MAX_BYTES:
         raise ValueError(f"{path.name} would be larger than {MAX_BYTES} bytes")
     try:

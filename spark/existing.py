@@ -1,0 +1,20 @@
+"""Which of some topics there is anything of, told without reading a message: most stores have no delays, for one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mqctl.store.scan.folder import StoreFolder
+    from spark.stores import Stores
+
+
+def existing(stores: Stores, *topics: str) -> list[str]:
+    """Those that some store has queues of. A store that lost all its queues may have any."""
+    return [topic for topic in topics if any(_may_have(folder, topic) for folder in stores.folders())]
+
+
+def _may_have(folder: StoreFolder, topic: str) -> bool:
+    if next(folder.queues(frozenset({topic})), None) is not None:
+        return True
+    return next(folder.queues(), None) is None and bool(folder.log_files())
