@@ -28,8 +28,8 @@ SAVE_SECONDS: Final = 1.0
 class Replay:
     """Times in ms. `store`: a folder instead of the cluster of `name_servers`.
 
-    By the source's queue: `ends` is where it ended when the replay began, `positions` the log offset of what was sent last,
-    `lanes` which queue of the target they go to.
+    By the source's queue: `ends` is where it ended when the replay began, `positions` the log offset of what was sent
+    last, `lanes` which queue of the target they go to.
     """
 
     topic: str

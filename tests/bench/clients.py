@@ -98,8 +98,8 @@ def _row(load: Load, rounds: int, calls: int, driver: Driver, namesrv: str) -> N
 
 
 def _drain_rows(rounds: int, backlog: int, driver: Driver, namesrv: str) -> None:
-    """Push consumers empty the same topic, each in a group of its own. Java's listener takes 32 messages at a time; ours
-    as many, or one."""
+    """Push consumers empty the same topic, each in a group of its own. Java's listener takes 32 messages at a time;
+    ours as many, or one."""
     topic = {"prefix": "drain", "topics": 1}
     driver.ask("topics", seconds=PHASE_SECONDS, queues=QUEUES, **topic)
     filled = driver.ask("async", seconds=PHASE_SECONDS, calls=backlog, width=64, body=BODY, **topic)["messages"]

@@ -50,10 +50,16 @@ class Stage:
     ledger: Ledger
     last_call: asyncio.Event = field(default_factory=asyncio.Event)
     curtain: asyncio.Event = field(default_factory=asyncio.Event)
+    senders: int = 0  # that have not ended yet
     _numbers: count[int] = field(default_factory=count)
 
     def new_name(self) -> str:
         return f"{self.worker}-{next(self._numbers)}"
+
+    def sender_ended(self) -> None:
+        self.senders -= 1
+        if not self.senders:
+            self.ledger.silent()
 
     def topic(self, kind: Kind, number: int) -> str:
         names = topics(kind, self.clients)
@@ -104,6 +110,7 @@ async def _send_on(stage: Stage, producer: Producer, kind: Kind, send: Callable[
                 stage.ledger.failed(f"{kind}-send", error)
                 await first_of(stage.curtain, PAUSE_AFTER_ERROR_S)
             await stage.rest(stage.pause_s, stage.last_call)
+        stage.sender_ended()
         await stage.curtain.wait()  # brokers may ask about transactions
 
 

@@ -45,13 +45,15 @@ class Guest:
 
     def _run(self) -> None:
         number = 0
+        while not self.last_call.is_set():
+            self._send(number)
+            number += BURST
+            self._write_down()
+            self.last_call.wait(PAUSE_SECONDS)
+        self._ledger.silent()
         while not self._leave.is_set():
-            if not self.last_call.is_set():
-                self._send(number)
-                number += BURST
             self._write_down()
             self._leave.wait(PAUSE_SECONDS)
-        self._write_down()
 
     def _send(self, start: int) -> None:
         template = {"topic": TOPIC, "body": f"{KIND}-".encode()}  # the driver appends the number

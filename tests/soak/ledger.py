@@ -2,7 +2,7 @@
 
 a KIND ID     acknowledged: has to be consumed       c ID          consumed
 x KIND ID     rolled back: must never be consumed    l WHAT MS     something took so long
-e WHAT NAME   a call failed with this error
+e WHAT NAME   a call failed with this error          z             nobody who writes here sends any more
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ class Ledger:
     def failed(self, what: str, error: Exception) -> None:
         self._file.write(f"e {what} {type(error).__name__}\n")
 
+    def silent(self) -> None:
+        self._file.write("z\n")
+
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
         """How long it took goes into the ledger, if it succeeds."""
@@ -61,6 +64,7 @@ class Books:
     consumed: set[str] = field(default_factory=set)
     deliveries: int = 0
     latencies_ms: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    silent: int = 0  # ledgers
     errors: Counter[tuple[str, str]] = field(default_factory=Counter)
     _read: defaultdict[Path, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -84,6 +88,8 @@ class Books:
             self.rolled_back.add(words[1])
         elif mark == "l":
             self.latencies_ms[words[0]].append(float(words[1]))
+        elif mark == "z":
+            self.silent += 1
         else:
             self.errors[words[0], words[1]] += 1
 

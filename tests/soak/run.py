@@ -25,6 +25,7 @@ from .worker import Order
 SAMPLE_SECONDS: Final = 1.0
 # Until the last delay, retry and question of the broker is over.
 DRAIN_SECONDS: Final = 90.0
+DRAIN_LOOK_SECONDS: Final = 0.5
 LEAVE_SECONDS: Final = 60.0
 # How long the broker may take to notice that sockets are closed, and how many it keeps: to its name server.
 SETTLE_SECONDS: Final = 5.0
@@ -76,7 +77,7 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None]) -> Outcome:
             _watch(plan, outcome, namesrv, broker, workers, say)
             if guest is not None:
                 guest.last_call.set()
-            _drain(outcome, say)
+            _drain(outcome, plan.workers + plan.java, say)
             outcome.failed_workers = _leave(workers)
         outcome.books.read()
         outcome.connections_left = _connections_left(broker.pid)
@@ -139,15 +140,16 @@ def _watch(
         time.sleep(SAMPLE_SECONDS)
 
 
-def _drain(outcome: Outcome, say: Callable[[str], None]) -> None:
-    begin = time.monotonic()
-    while True:
-        time.sleep(SAMPLE_SECONDS)
-        outcome.books.read()
+def _drain(outcome: Outcome, ledgers: int, say: Callable[[str], None]) -> None:
+    """Until all ledgers say that nobody sends any more, and then until everything has come."""
+    books, begin = outcome.books, time.monotonic()
+    while outcome.drain_seconds < DRAIN_SECONDS:
+        time.sleep(DRAIN_LOOK_SECONDS)
+        books.read()
         outcome.drain_seconds = time.monotonic() - begin
-        left = sum(map(len, outcome.books.missing().values()))
-        if not left or outcome.drain_seconds > DRAIN_SECONDS:
+        if books.silent == ledgers and not books.missing():
             break
+    left = sum(map(len, books.missing().values()))
     say(f"nobody sends any more; {left} messages missing after {outcome.drain_seconds:.0f} s")
 
 

@@ -12,7 +12,7 @@ from typing import Self
 
 from mqctl.background import fastest_loop
 
-from .cast import share
+from .cast import Task, share
 from .clients import Stage, first_of, play
 from .ledger import Ledger
 
@@ -41,6 +41,8 @@ class Order:
 async def run(order: Order) -> None:
     ledger = Ledger(Path(order.folder) / f"worker-{order.worker}.ledger")
     stage = Stage(order.worker, order.namesrv, order.broker, order.clients, order.pause_s, ledger)
+    own = share(order.clients, order.worker, order.workers)
+    stage.senders = sum(part.role.task is Task.PRODUCE for part in own)
     loop = asyncio.get_running_loop()
     loop.call_later(order.seconds, stage.last_call.set)
     loop.add_reader(sys.stdin.fileno(), _curtain, stage)
@@ -48,7 +50,7 @@ async def run(order: Order) -> None:
     try:
         # The first that fails with anything but an MqError, which clients handle, ends them all, and the run.
         async with asyncio.TaskGroup() as clients:
-            for part in share(order.clients, order.worker, order.workers):
+            for part in own:
                 clients.create_task(play(stage, part))
     finally:
         flushing.cancel()
