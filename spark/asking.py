@@ -23,22 +23,36 @@ _ACCURACY: Final = 10_000
 
 
 def check_topics(stores: Stores, ask: Ask) -> None:
-    """Raises NotFound for a topic that is neither configured in any store nor has queues there."""
+    """Raises NotFound for a topic that is neither configured in any store nor has queues there. Which topics a store
+    has that lost its queues, only its log tells."""
     missing = set(ask.topic)
-    for folder in stores.folders():
-        if missing:
-            missing -= folder.config("topics.json").get("topicConfigTable", {}).keys()
-            missing -= {queue.topic for queue in folder.queues(frozenset(missing))}
-    if missing:
+    for folder in stores.folders() if missing else ():
+        missing -= folder.config("topics.json").get("topicConfigTable", {}).keys()
+        missing -= {queue.topic for queue in folder.queues(frozenset(missing))}
+    if missing and not _lost_queues(stores):
         raise NotFound(
             f"no store has the topic {', '.join(sorted(missing))}", hint="mqctl analyze traffic --by topic lists them"
         )
+
+
+def _lost_queues(stores: Stores) -> bool:
+    """Whether one of the stores has a log and no consume queues."""
+    return any(folder.log_files() and next(folder.queues(), None) is None for folder in stores.folders())
 
 
 def messages_asked(stores: Stores, ask: Ask, *columns: str) -> DataFrame:
     """Of all topics or those that were named, stored in the time that was asked for. Raises NotFound."""
     check_topics(stores, ask)
     return stores.messages(*columns, topics=ask.topic, since_ms=ask.since_ms, until_ms=ask.until_ms)
+
+
+def entries_asked(stores: Stores, ask: Ask, *columns: str) -> DataFrame:
+    """The same, whenever stored, from the entries of the consume queues: store, topic, queue_id, size and tags_code are
+    there. Where those were lost the log must do, which has no tags codes. Raises NotFound."""
+    check_topics(stores, ask)
+    if _lost_queues(stores) and "tags_code" not in columns:
+        return stores.messages(*columns, topics=ask.topic)
+    return stores.queues(*columns, topics=ask.topic)
 
 
 def of_users(frame: DataFrame, ask: Ask) -> DataFrame:

@@ -46,6 +46,11 @@ class Channel:
             if event != "row":
                 self._out.flush()
 
+    def until_hung_up(self) -> None:
+        """Waits until the one who asked is gone."""
+        for _ in self.queries():
+            pass
+
     def queries(self) -> Iterator[str]:
         for line in self._in or ():
             yield json.loads(line)["query"]

@@ -6,7 +6,7 @@ Keys of the log and entries of the index meet by log offset and hash; only what 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from spark.stores import Stores
+
+_arrow_udf: Any = arrow_udf  # the kind follows from the function's own types, which Spark's stubs do not know
 
 _KEY: Final = ("store", "phys_offset", "key_hash")
 
@@ -67,7 +69,7 @@ def _filed(stores: Stores) -> DataFrame:
     each = each.where("named.key != ''").select(
         "store",
         "phys_offset",
-        arrow_udf(_hashes, "int")("topic", "named.key").alias("key_hash"),
+        _arrow_udf(_hashes, "int")("topic", "named.key").alias("key_hash"),
         "named.required",
     )
     return each.groupBy(*_KEY).agg(F.bool_or("required").alias("required"))

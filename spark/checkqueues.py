@@ -7,7 +7,7 @@ an entry and a record of the same one, neither of which has met another, are an 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -16,7 +16,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.javahash import java_hash
 from mqctl.store.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
-from mqctl.store.scan.bounds import Bounds
+from mqctl.store.scan.queuefiles import Queue
 from spark.findings import MOST_FINDINGS, Finding, damage, note
 from spark.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
     from spark.stores import Stores
+
+_arrow_udf: Any = arrow_udf  # the kind follows from the function's own types, which Spark's stubs do not know
 
 QUEUE: Final = ("store", "topic", "queue_id")
 
@@ -56,11 +58,12 @@ def queue_findings(stores: Stores, bounds: DataFrame) -> Iterator[Finding]:
 def _ends(stores: Stores) -> Iterator[tuple[str, str, int, int | None, int, int]]:
     """Per queue the place of its first record, and its first and next offset."""
     for folder in stores.folders():
-        store = Bounds(folder)
-        for each in store.queues():
-            first = store.queue(each.topic, each.queue_id).entry(each.min_offset)
-            begin = None if first is None or each.min_offset == each.max_offset else first[0]
-            yield folder.name, each.topic, each.queue_id, begin, each.min_offset, each.max_offset
+        log_begin = min((file.start for file in folder.log_files()), default=0)
+        for each in folder.queues():
+            queue = Queue(folder, each)
+            begin = queue.begin(log_begin)
+            place = int(queue.entry(begin)["phys_offset"]) if begin < queue.stop else None
+            yield folder.name, each.topic, each.queue_id, place, begin, queue.stop
 
 
 def _records(stores: Stores) -> DataFrame:
@@ -73,7 +76,7 @@ def _records(stores: Stores) -> DataFrame:
         "phys_offset",
         F.col("queue_offset").alias("record_offset"),
         F.col("size").alias("record_size"),
-        arrow_udf(_tags_codes, "bigint")("tags").alias("code"),
+        _arrow_udf(_tags_codes, "bigint")("tags").alias("code"),
     )
 
 
@@ -129,8 +132,8 @@ def _folder(row: Row) -> str:
 
 
 def _alone(odd: DataFrame, bounds: DataFrame) -> DataFrame:
-    """By queue offset: where its entry points, if that is to no record of the queue, and where the record is that has no
-    entry. What was stored after the check began may be in one place only."""
+    """By queue offset: where its entry points, if that is to no record of the queue, and where the record is that has
+    no entry. What was stored after the check began may be in one place only."""
     is_entry = F.col("record_size").isNull()
     known = F.col("phys_offset").between(F.col("log_begin"), F.col("log_end"))
     strays = is_entry & (~known | F.col("topic").startswith(MULTI_DISPATCH_PREFIX))

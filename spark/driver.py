@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import threading
 import traceback
 from dataclasses import asdict, replace
 
@@ -23,7 +25,15 @@ from spark.writing import write
 def main() -> None:
     request = Request.decode(sys.argv[1])
     channel = Channel(request.socket)
+    if request.socket and not request.prompt:
+        threading.Thread(target=_end_with, args=(channel,), daemon=True).start()
     sys.exit(serve(request, channel))
+
+
+def _end_with(channel: Channel) -> None:
+    """A job whose answer nobody waits for any more would only keep a cluster busy."""
+    channel.until_hung_up()
+    os._exit(1)
 
 
 def serve(request: Request, channel: Channel) -> int:

@@ -17,7 +17,8 @@ _SYSTEM: Final = re.compile(
     r"^(?:.*: )?(PermissionError|FileNotFoundError|NotADirectoryError): \[Errno \d+\] ([^:\n]+): '([^'\n]+)'",
     re.MULTILINE,
 )
-_SQLSTATE: Final = re.compile(r"\s*SQLSTATE:\s*\w+;?")
+_SUGGESTED: Final = re.compile(r"\s*Did you mean one of the following\? \[[^\]]*\]\.")
+COLUMNS_HINT: Final = "`DESCRIBE messages` lists the columns of a table"
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _RAISED: Final = re.compile(r"^[\w.]+(?:Error|Exception|Exit|Interrupt|Warning)\b.*$", re.MULTILINE)
 _MAX_CHARS: Final = 400
@@ -44,7 +45,8 @@ def failure_of(error: BaseException) -> Failure:
     if system := _SYSTEM.search(text):
         return _system_failure(*system.groups())
     if isinstance(error, (AnalysisException, ParseException)) and _TRACEBACK not in text:
-        return Failure(_sql_text(text), None, ExitCode.USAGE)
+        hint = COLUMNS_HINT if "UNRESOLVED_COLUMN" in text else None
+        return Failure(_sql_text(text), hint, ExitCode.USAGE)
     raised = _RAISED.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else text.split("\n")
     told = next((line.strip() for line in raised if line.strip()), "")
     return Failure(f"{type(error).__name__}: {told[:_MAX_CHARS]}", None, ExitCode.REFUSED, expected=False)
@@ -66,5 +68,7 @@ def _sql_text(text: str) -> str:
     """Spark's explanation and the place it names; not its error class, and not the plan or the query that follow."""
     explained, _, rest = text.partition("SQLSTATE")
     place = re.search(r"line (\d+),? pos (\d+)", rest)
-    message = " ".join(re.sub(r"^\[[\w.]+\]\s*", "", _SQLSTATE.sub("", explained)).split())[:_MAX_CHARS]
+    # A view has the columns that the query names: to suggest one of those is no help.
+    told = _SUGGESTED.sub("", re.sub(r"^\[[\w.]+\]\s*", "", explained))
+    message = " ".join(told.split())[:_MAX_CHARS]
     return f"{message} (line {place[1]}, character {int(place[2]) + 1})" if place else message

@@ -80,14 +80,16 @@ class _Store:
         last_bytes = max(0, end - files[len(full)].start) if files else 0
         return Log(full, last_bytes, files[0].size if files else 1, self._bytes_per_hour())
 
-    def _bytes_per_hour(self) -> float:
-        """0 for a log that holds less than two times."""
+    def _measured(self) -> tuple[int, int]:
+        """The time that growth is taken from, in ms; as long as 0 if the log holds less than two times."""
         if not self._times:
-            return 0.0
-        last = self._times[-1]
-        since_ms = max(self._times[0].store_ms, last.store_ms - _MEASURED_MS)
-        span_ms = last.store_ms - since_ms
-        return (last.phys_offset - self._offset_at(since_ms)) / span_ms * HOUR_MS if span_ms else 0.0
+            return 0, 0
+        last = self._times[-1].store_ms
+        return max(self._times[0].store_ms, last - _MEASURED_MS), last
+
+    def _bytes_per_hour(self) -> float:
+        since, until = self._measured()
+        return (self._offset_at(until) - self._offset_at(since)) / (until - since) * HOUR_MS if until > since else 0.0
 
     def _offset_at(self, at_ms: float) -> float:
         """Where the log ended at that time."""
@@ -136,7 +138,10 @@ class _Store:
     def summary(self) -> str:
         log = self._log
         held = sum(file.size_bytes for file in log.full) + log.last_bytes
+        since, until = self._measured()
         text = f"the log holds {held} bytes and grows by {log.bytes_per_hour * 24:.0f} a day"
+        if until - since < DAY_MS:
+            text = f"{text}, going by {(until - since) / 1000:.0f} s only"
         if self._disk is None:
             return f"{text}; how full its disk is cannot be asked from here"
         used = self._disk.used_bytes / self._disk.total_bytes

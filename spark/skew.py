@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from spark.asking import check_topics, of_users
+from spark.asking import entries_asked, of_users
 from spark.result import Result
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _COUNTS: Final = ("messages", "bytes", "share")
 
 def run(stores: Stores, ask: Ask) -> Result:
     """What is furthest from its share first, in messages: little topics are uneven by chance."""
-    check_topics(stores, ask)
     queues = _queues(stores, ask)
     levels = [("queue", queues)]
     if len(stores.folders()) > 1:
@@ -59,7 +58,7 @@ def run(stores: Stores, ask: Ask) -> Result:
 
 def _queues(stores: Stores, ask: Ask) -> DataFrame:
     """messages, bytes and `share` of each queue of each topic that has any message."""
-    entries = of_users(stores.queues(*_QUEUE, "size", topics=ask.topic), ask)
+    entries = of_users(entries_asked(stores, ask, *_QUEUE, "size"), ask)
     counted = entries.groupBy(*_QUEUE).agg(F.count("*").alias("messages"), F.sum("size").alias("bytes"))
     writable = stores.topics().where("write_queues > 0 and (perm & 2) != 0")
     known = writable.select(

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from mqctl.errors import ConfigError
 from mqctl.store.scan.bounds import Bounds
-from spark.asking import check_topics, messages_asked
+from spark.asking import entries_asked, messages_asked
 from spark.result import Plot, Result
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def run(stores: Stores, ask: Ask) -> Result:
     """The `top` with the most messages; by time, all times of those."""
     by = ask.by or DEFAULT_BY
     _check(by, ask)
-    check_topics(stores, ask)
     if "time" not in by:
         rows = _counted(_source(stores, ask, by), by).orderBy(F.desc("messages"), *by).limit(ask.top)
         return Result("Messages stored", rows)
@@ -85,11 +84,8 @@ def _from_entries(by: tuple[str, ...], ask: Ask) -> bool:
 def _source(stores: Stores, ask: Ask, by: tuple[str, ...], seconds: int = 0) -> DataFrame:
     """size, and what each name of `by` stands for."""
     columns = (*(COLUMNS[name] for name in by), "size")
-    if _from_entries(by, ask):
-        found = stores.queues(*columns, topics=ask.topic)
-    else:
-        found = messages_asked(stores, ask, *columns)
-    return found.select("size", *(_named(name, seconds) for name in by))
+    asked = entries_asked if _from_entries(by, ask) else messages_asked
+    return asked(stores, ask, *columns).select("size", *(_named(name, seconds) for name in by))
 
 
 def _named(name: str, seconds: int) -> Column:

@@ -55,10 +55,10 @@ class HeldQueue:
 
     def put(self, messages: Sequence[ReceivedMessage], next_offset: int) -> None:
         self.next_offset = next_offset
-        for message in messages:
-            self._waiting[message.queue_offset] = message
-            self._order.append(message.queue_offset)
-            self.size_bytes += message.size_bytes
+        offsets = [message.queue_offset for message in messages]
+        self._waiting.update(zip(offsets, messages, strict=True))
+        self._order.extend(offsets)
+        self.size_bytes += sum([message.size_bytes for message in messages])
 
     def finish(self, messages: Iterable[ReceivedMessage]) -> int:
         """They are consumed, or somebody else's: they hold back the position no longer. Returns how many did so far."""

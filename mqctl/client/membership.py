@@ -44,6 +44,7 @@ class Membership:
         self._assign = assign
         self._strategy = strategy
         self._wake = asyncio.Event()
+        self._settled = True  # the last round could do all it should
         self._missing: set[str] = set()
         engine.routes.on_change.append(lambda topic, route: self.wake() if topic in self._topics else None)
 
@@ -53,24 +54,22 @@ class Membership:
 
     async def run(self) -> None:
         """One round every 20 s, and whenever woken."""
-        done = True
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REBALANCE_SECONDS if done else AGAIN_SECONDS):
+                async with asyncio.timeout(REBALANCE_SECONDS if self._settled else AGAIN_SECONDS):
                     await self._wake.wait()
             self._wake.clear()
-            done = await self.rebalance()
+            await self.rebalance()
 
-    async def rebalance(self) -> bool:
-        """Whether all went well. What cannot be found out leaves things as they are."""
-        done = True
+    async def rebalance(self) -> None:
+        """One round. What cannot be found out leaves things as they are."""
+        self._settled = True
         for topic in self._topics:
             try:
-                done = await self._rebalance(topic) and done
+                self._settled = await self._rebalance(topic) and self._settled
             except MqError as error:
                 log.warning("%s: the queues of %s are not known: %s", self._group, topic, error.message)
-                done = False
-        return done
+                self._settled = False
 
     async def _rebalance(self, topic: str) -> bool:
         try:

@@ -160,7 +160,7 @@ class Sending:
 
     async def _find_queues(self) -> None:
         try:
-            self._chooser = await self._delivery.chooser(self._outgoing.topic, self._left())
+            self._chooser = await self._delivery.chooser(self._outgoing.topic, self._timeout)
         except MqError as error:
             self._end(error)
         else:

@@ -260,15 +260,15 @@ class Connection(asyncio.Protocol):
             else:
                 future.set_exception(answer)
 
-        self.ask(command, timeout, answered)
+        opaque = self.ask(command, timeout, answered)  # not command.opaque: others may send the same command elsewhere
         try:
             return await future
         finally:
-            self._expected.pop(command.opaque, None)
+            self._expected.pop(opaque, None)
 
-    def ask(self, command: Request, timeout: float, answered: Answered) -> None:
-        """As `request`, for callers that have no task to wait in: `answered` is called once, later. Raises
-        ConnectionFailed."""
+    def ask(self, command: Request, timeout: float, answered: Answered) -> int:
+        """As `request`, for callers that have no task to wait in: `answered` is called once, later. Returns the opaque
+        of the request. Raises ConnectionFailed."""
         if self._transport is None:
             raise ConnectionFailed(f"not connected to {self.peer_text}")
         command.opaque = opaque = self._new_opaque()
@@ -279,6 +279,7 @@ class Connection(asyncio.Protocol):
             self._look_at(asked_at + timeout)
         if self._out_size > EARLY_REQUESTS:
             self._write()
+        return opaque
 
     def _look_at(self, deadline: float) -> None:
         if self._timer is not None:

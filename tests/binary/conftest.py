@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.binary.executable import Executable, build
+from tests.peers.cache import require, tool
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Workers have folders of their own below one that they share."""
+    require(tool, "strip")
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "binary"
     folder.mkdir(exist_ok=True)

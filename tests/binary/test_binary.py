@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +16,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from zipfile import ZipFile
 
+import psutil
 import pytest
 from PyInstaller.archive.readers import CArchiveReader
 
@@ -21,6 +24,7 @@ import mqctl
 from mqctl.client import Compression, ConsumeFrom, Message
 from mqctl.client.blocking import Producer, PullConsumer
 from mqctl.commands.analyze.jobfiles import job_files
+from mqctl.processes import find_servers
 from tests.binary.executable import Executable
 from tests.cli.terminal import Terminal
 from tests.peers.cache import require, tool
@@ -102,7 +106,16 @@ def test_the_tour(executable: Executable, namesrv: OurNamesrv, broker: OurBroker
 def test_libraries_that_come_when_they_are_needed(
     executable: Executable, namesrv: OurNamesrv, broker: OurBroker
 ) -> None:
-    """LZ4 and Zstandard in `msg tail`, the filter's grammar in the broker, numpy in its index."""
+    """LZ4 and Zstandard in `msg tail`, the filter's grammar in the broker, numpy in its index; and by then somebody has
+    put another version in the place of the executable that the broker was started from."""
+    installed = Executable(broker.workdir / "mqctl", executable.home)
+    shutil.copy2(executable.path, installed.path)
+    broker.stop()
+    broker.program = installed.program()
+    broker.start()
+    later = broker.workdir / "later"
+    later.write_text("a later version")
+    later.replace(installed.path)
     for number, compression in enumerate((Compression.LZ4, Compression.ZSTD)):
         with Producer("p", namesrv=namesrv.address, compress_over=100, compression=compression) as producer:
             body = compression.name.encode() * 100
@@ -115,11 +128,30 @@ def test_libraries_that_come_when_they_are_needed(
 
 
 def test_it_clears_up_behind_itself(broker: OurBroker) -> None:
-    unpacked = list(broker.workdir.glob("_MEI*"))
-    assert len(unpacked) == 1
+    [unpacked] = broker.workdir.glob("_MEI*")
+    assert is_locked(unpacked), "else systemd-tmpfiles would clear up before it"
     assert broker.stop() == 0, "who gets the signal is the process that unpacked it"
     assert not (broker.store_dir / "abort").exists()
-    assert not unpacked[0].exists()
+    assert not unpacked.exists()
+
+
+def is_locked(folder: Path) -> bool:
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(number)
+    return False
+
+
+def test_shutdown_sees_one_server_in_its_two_processes(built: Path, namesrv: OurNamesrv, tmp_path: Path) -> None:
+    broker = OurBroker(tmp_path, namesrv.address)
+    broker.program = [str(built)]
+    with broker:
+        [server] = psutil.Process(broker.pid).children()
+        assert {process.pid for process in find_servers("broker", None)} & {broker.pid, server.pid} == {server.pid}
 
 
 def test_ctrl_c(executable: Executable) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import signal
 import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from mqctl.cli import load
@@ -21,6 +23,7 @@ from mqctl.exit import ExitCode
 from spark.request import Request, staging_name
 from tests.cli.running import Cli, Ended, python
 from tests.cli.sparkless import Machine, machine, script
+from tests.cli.terminal import Terminal
 
 HOUR_MS = 3_600_000
 NOON_MS = 1_790_000_000_000 // HOUR_MS * HOUR_MS
@@ -339,6 +342,41 @@ def test_nothing_to_draw(spark: Machine, store: str, tmp_path: Path) -> None:
     ended = spark.cli.ok("analyze", "traffic", "--store", store, "--plot", str(tmp_path / "a.html"), terminal=True)
     assert "nothing to draw" in ended.err
     assert not (tmp_path / "a.html").exists()
+
+
+def test_a_prompt(spark: Machine, store: str, tmp_path: Path) -> None:
+    spark.says(*TRAFFIC[1:3], DONE)
+    terminal = Terminal("analyze", "sql", "--store", store, home=tmp_path, variables=spark.variables)
+    try:
+        terminal.wait_for("sql> ")
+        terminal.press(b"SELECT\n")
+        terminal.wait_for("...> ")
+        terminal.press(b"\x03")  # what was begun is dropped, and Spark goes on
+        terminal.wait_for("sql> ")
+        terminal.press(b"SELECT 1\nFROM x;\n")
+        terminal.wait_for("sql> ")
+        assert "note: SELECT 1\r\nFROM x;" in terminal.text()
+        assert "orders" in terminal.text()
+        terminal.press(b"\x04")
+        assert terminal.end() == ExitCode.DONE
+    finally:
+        terminal.close()
+
+
+def test_ctrl_c_ends_spark(spark: Machine, store: str, tmp_path: Path) -> None:
+    os.mkfifo(spark.home / "started")
+    script(spark.home / "bin" / "spark-submit", f"#!/bin/sh\necho $$ >{spark.home}/started\nexec /bin/sleep 600\n")
+    terminal = Terminal(
+        "analyze", "lag", "--store", store, home=tmp_path, variables={**spark.variables, "TMPDIR": str(tmp_path)}
+    )
+    try:
+        process_id = int((spark.home / "started").read_text())
+        terminal.press(b"\x03")
+        assert terminal.end() == 128 + signal.SIGINT
+    finally:
+        terminal.close()
+    assert not psutil.pid_exists(process_id)
+    assert list(tmp_path.glob("mqctl-analyze-*")) == []
 
 
 def test_damage_sets_the_exit_status(spark: Machine, store: str) -> None:

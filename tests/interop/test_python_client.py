@@ -201,8 +201,9 @@ def test_apaches_tools_read_our_traces(apache_broker: ApacheBroker, unique: Uniq
     consumed = threading.Event()
     with blocking.Producer(group, apache_broker.namesrv, trace=True) as producer:
         sent = producer.send(Message(topic, b"x", tags="A", keys="k"))
-    options = {"start": ConsumeFrom.FIRST, "trace": True}
-    with blocking.PushConsumer(readers, lambda message: consumed.set(), topic, apache_broker.namesrv, **options):
+    with blocking.PushConsumer(
+        readers, lambda _: consumed.set(), topic, apache_broker.namesrv, start=ConsumeFrom.FIRST, trace=True
+    ):
         assert consumed.wait(30)
     deadline = time.monotonic() + 30
     while not {group, readers} <= set(

@@ -34,6 +34,7 @@ BATCH: Final = 4
 # One message in so many is refused by its consumer the first time, and comes again from the retry topic.
 REFUSED_ONE_IN: Final = 50
 PAUSE_AFTER_ERROR_S: Final = 0.3
+ARRIVALS_PER_SECOND: Final = 200
 STAY_S: Final = (2.0, 6.0)
 OPERATOR_PAUSE_S: Final = (1.0, 3.0)
 
@@ -80,7 +81,7 @@ async def first_of(event: asyncio.Event, seconds: float) -> None:
 
 async def play(stage: Stage, part: Part) -> None:
     role = part.role
-    await stage.rest(1.0, stage.curtain)  # 200 clients do not arrive at once
+    await stage.rest(stage.clients / ARRIVALS_PER_SECOND, stage.curtain)
     if role.task is Task.PRODUCE:
         await PRODUCERS[role.kind](stage, part.number)
     elif role == Role(Task.CONSUME, Kind.PULLED):

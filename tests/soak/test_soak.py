@@ -104,6 +104,6 @@ def test_percentiles() -> None:
 
 def test_a_short_run(tmp_path: Path) -> None:
     """With a broker that is killed in the middle."""
-    outcome = run(Plan(seconds=3, clients=16, workers=1, rate=60, restarts=("kill",)), tmp_path / "run", print)
+    outcome = run(Plan(seconds=4, clients=16, workers=1, rate=60, restarts=("kill",)), tmp_path / "run", print)
     assert faults(outcome) == []
     assert len(outcome.restart_seconds) == 1

@@ -24,6 +24,8 @@ from spark.stores import Stores
 from spark.writing import write
 from tests.spark.making import Sent, making, write_config
 
+pytestmark = pytest.mark.interop  # it needs Java
+
 VALUES = """
 SELECT timestamp_millis(1760000400123) AS time, map('a', 1) AS pairs, array(1, 2) AS list,
        named_struct('x', 1Y) AS pair, X'68ff' AS bytes, 1.50BD AS exact, 2BD AS whole,

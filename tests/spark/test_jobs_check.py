@@ -129,12 +129,14 @@ DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
         "is not JSON": damage_config,
     },
     {
-        "50 entries are missing, from queue offset 50 on": lose_queue_file,
         "entry 100: links to entry 100": damage_link,
         "nothing is there between": lose_log_file,
         "where no record of this queue is": lambda root: None,
     },
-    {"keys are not filed": lose_index_file},
+    {
+        "50 entries are missing, from queue offset 50 on": lose_queue_file,
+        "keys are not filed": lose_index_file,
+    },
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mqctl.errors import ConfigError, NotFound
-from spark import keys, latency, sizes, skew, traffic
+from spark import keys, lag, latency, sizes, skew, traffic
 from spark.result import Ask, Result
 from spark.stores import Stores
 from tests.spark.making import START_MS, Sent, making, write_config
@@ -275,3 +276,23 @@ def test_skew_sees_queues_that_hold_nothing(spark: SparkSession, tmp_path: Path)
         (2, 0, 0.0, "light"),
         (3, 0, 0.0, "light"),
     ]
+
+
+# -- what is not there ----------------------------------------------------------------------------------
+
+
+def test_a_store_with_nothing_in_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    for job in (traffic, sizes, latency, keys, skew, lag):
+        assert rows(job.run(Stores(spark, f"a={tmp_path}"), Ask())) == [], job.__name__
+
+
+def test_a_store_that_lost_its_queues(spark: SparkSession, tmp_path: Path) -> None:
+    """The log is read instead."""
+    with making(tmp_path, "a") as maker:
+        sent = [maker.send("orders", number % 2) for number in range(5)]
+    shutil.rmtree(tmp_path / "consumequeue")
+    stores = Stores(spark, f"a={tmp_path}")
+    (found,) = rows(traffic.run(stores, Ask(topic=("orders",), by=("topic",))))
+    assert (found["messages"], found["bytes"]) == (5, sum(each.size for each in sent))
+    assert [(row["queue_id"], row["messages"]) for row in rows(skew.run(stores, Ask()))] == [(0, 3), (1, 2)]

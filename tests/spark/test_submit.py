@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,11 +46,12 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 # Three JVMs of a cluster, two executors and two drivers take their time beside other tests.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
 
 
 def analyze(folder: Path, *args: str) -> Ended:
-    return execute("analyze", *args, cwd=folder, variables=QUICK, limit_s=170)
+    variables = {**QUICK, "PYSPARK_PYTHON": sys.executable}  # workers have the same one here
+    return execute("analyze", *args, cwd=folder, variables=variables, limit_s=190)
 
 
 def expected(sent: list[Sent]) -> list[dict[str, Any]]:

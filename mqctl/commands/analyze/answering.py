@@ -25,6 +25,7 @@ class Answer:
     rows: list[Row] = field(default_factory=list)
     plot: dict[str, Any] | None = None
     status: int = 0
+    complete: bool = False  # a driver elsewhere, or one that is gone, says nothing
 
 
 class Refused(MqError):
@@ -57,7 +58,7 @@ def read_answer(session: Session, running: Running, events: Iterable[Event]) -> 
                 hint = event["hint"] if event["expected"] else running.keep_log()
                 raise Refused(event["message"], hint, event["status"])
             else:
-                answer.status = event["status"]
+                answer.status, answer.complete = event["status"], True
                 break
     finally:
         bar.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from typing import Final
@@ -21,11 +22,11 @@ EVERYWHERE: Final = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-# One machine needs no more partitions than this after a shuffle, and no network but its own.
+# One machine needs no network but its own, and after a shuffle no more partitions than keep its cores busy.
 ALONE: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
 }
 
 

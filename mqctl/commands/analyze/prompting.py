@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,7 +13,8 @@ WAYS_OUT: Final = ("exit", "quit")
 
 def statements() -> Iterator[str]:
     """What is typed, up to each semicolon at the end of a line; until Ctrl-D. Ctrl-C drops what was begun."""
-    import readline  # noqa: F401 - with it `input` edits lines and remembers them
+    with contextlib.suppress(ImportError):  # the one-file program has none
+        import readline  # noqa: F401 - with it `input` edits lines and remembers them
 
     begun: list[str] = []
     while True:

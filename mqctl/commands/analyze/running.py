@@ -60,7 +60,7 @@ def run_prompt(ctx: typer.Context) -> None:
     from mqctl.commands.analyze.answering import Refused, read_answer
     from mqctl.commands.analyze.prompting import statements
     from mqctl.commands.analyze.showing import show
-    from mqctl.commands.analyze.submitting import submitted
+    from mqctl.commands.analyze.submitting import JobFailed, submitted
     from spark.result import Ask
 
     session, options = session_of(ctx), options_of(ctx)
@@ -76,9 +76,13 @@ def run_prompt(ctx: typer.Context) -> None:
         for query in statements():
             running.ask(query)
             try:
-                show(session, read_answer(session, running, events))
+                answer = read_answer(session, running, events)
             except Refused as refused:
                 session.env.report(refused.message, refused.hint)
+                continue
+            if not answer.complete:
+                raise JobFailed("Spark has ended", hint=running.keep_log())
+            show(session, answer)
 
 
 def _place(options: Options) -> Place:

@@ -51,7 +51,7 @@ class JobFailed(MqError):
 def command_line(spark: Spark, place: Place, files: Path, request: Request) -> list[str]:
     """`files` is the folder that holds the driver's script and the zip."""
     given = dict(_setting(text) for text in place.conf)
-    conf = {**settings(place.master), "spark.pyspark.python": spark.python, **given}
+    conf = {**settings(place.master), **given}
     mode = ["--deploy-mode", place.deploy_mode] if place.deploy_mode is not None else []
     py_files = ",".join([str(files / ZIP), *place.py_files])
     options = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
@@ -60,9 +60,16 @@ def command_line(spark: Spark, place: Place, files: Path, request: Request) -> l
 
 
 def surroundings(spark: Spark, place: Place, variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the child. Spark's scripts would choose a home and a Python by themselves."""
-    loopback = LOOPBACK if is_local(place.master) else {}
-    return {**loopback, **variables, "SPARK_HOME": str(spark.home), "PYSPARK_PYTHON": spark.python}
+    """The variables of the child. Spark's scripts would choose a home and a Python by themselves. Where executors are on
+    other machines, nothing is known of their Pythons: they get what PYSPARK_PYTHON says or their own `python3`, which
+    also plans here and so must be found."""
+    found = {**variables, "SPARK_HOME": str(spark.home)}
+    if is_local(place.master):
+        return {**LOOPBACK, **found, "PYSPARK_PYTHON": spark.python, "PYSPARK_DRIVER_PYTHON": spark.python}
+    if place.remote:
+        return found
+    path = os.pathsep.join([str(Path(spark.python).parent), variables.get("PATH", os.defpath)])
+    return {**found, "PYSPARK_DRIVER_PYTHON": spark.python, "PATH": path}
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -96,6 +103,7 @@ def submitted(variables: Mapping[str, str], place: Place, request: Request) -> I
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is ours to handle: at a prompt it is no reason for Spark to end
             )
         running = Running(process, listener, Path(log))
         stack.callback(running.end)
@@ -132,7 +140,8 @@ class Running:
     def ask(self, query: str) -> None:
         """Another question, when the answer to the one before is complete."""
         assert self._connection is not None, "only after the first event"
-        self._connection.sendall(json.dumps({"query": query}).encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer, which tells it
+            self._connection.sendall(json.dumps({"query": query}).encode() + b"\n")
 
     def keep_log(self) -> str:
         """For an error that one may want to know more about: where to read it."""
@@ -161,11 +170,14 @@ class Running:
 
     def _called(self) -> socket.socket | None:
         """The driver's call; None if the process ended without one."""
-        while self._listener is not None and self._process.poll() is None:
+        while self._listener is not None:
+            has_ended = self._process.poll() is not None  # looked at first: it may call and end at once
             with contextlib.suppress(TimeoutError):
                 connection, _ = self._listener.accept()
                 connection.settimeout(None)
                 return connection
+            if has_ended:
+                break
         return None
 
 

@@ -61,7 +61,7 @@ class IndexPart:
             "entry": pa.array(np.arange(first, first + count, dtype=np.int32)),
             "key_hash": pa.array(entries["key_hash"].astype(np.int32)),
             "phys_offset": pa.array(entries["phys_offset"].astype(np.int64)),
-            "store_time": pa.array(milliseconds * 1000).cast(pa.timestamp("us")).cast(TIMESTAMP),
+            "store_time": pa.array(milliseconds * 1000).view(TIMESTAMP),
         }
 
 

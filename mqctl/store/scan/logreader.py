@@ -17,9 +17,9 @@ from mqctl.store.scan.storage import Bytes
 
 log = logging.getLogger(__name__)
 
-# How much of the log is looked at at a time: enough that the work per window does not count, little enough that an
-# executor holds many of them.
-WINDOW: Final = 16 * 1024 * 1024
+# How much of the log is looked at at a time: enough that the work per window does not count, and not more than the
+# caches of a processor hold. Four times as much takes half as long again.
+WINDOW: Final = 4 * 1024 * 1024
 
 # Where one record is looked for, it is usually near.
 PROBE: Final = 64 * 1024

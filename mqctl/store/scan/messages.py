@@ -104,10 +104,10 @@ class _Columns:
 
     def time(self, name: str) -> pa.Array:
         ms = np.clip(self.records.field(name), _FIRST_MS, _LAST_MS)
-        return pa.array(ms * 1000).cast(pa.timestamp("us")).cast(TIMESTAMP)
+        return pa.array(ms * 1000).view(TIMESTAMP)
 
     def version(self) -> pa.Array:
-        return pa.array(np.where(self.records.heads["magic"] == record.MAGIC_V2, 2, 1).astype(np.int32))
+        return pa.array(self.records.version_2.astype(np.int32) + 1)
 
     def topic(self) -> pa.StringArray:
         found = self.records

@@ -57,7 +57,9 @@ def gather(data: Bytes, places: Places, dtype: Any) -> NDArray[Any]:
     dtype = np.dtype(dtype)
     if not len(places):
         return np.empty(0, dtype)
-    overlapping = np.ndarray((len(data) - dtype.itemsize + 1,), f"V{dtype.itemsize}", data, 0, (1,))
+    # A record of fields is copied as a whole, and not field by field.
+    kind = dtype if dtype.names is None else f"V{dtype.itemsize}"
+    overlapping = np.ndarray((len(data) - dtype.itemsize + 1,), kind, data, 0, (1,))
     found: NDArray[Any] = overlapping[places].view(dtype)
     return found
 
@@ -118,7 +120,7 @@ class Records:
 
     @cached_property
     def body_at(self) -> Places:
-        places: Places = self.at + _HEAD_SIZES[self.hosts]
+        places: Places = self.at + (HEADS[0].itemsize if self._usual else _HEAD_SIZES[self.hosts])
         return places
 
     @cached_property
@@ -126,21 +128,21 @@ class Records:
         return self.field("body_size").astype(np.int64)
 
     @cached_property
-    def _topic_width(self) -> Places:
-        return np.where(self.heads["magic"] == record.MAGIC_V2, 2, 1)
+    def version_2(self) -> Mask:
+        is_it: Mask = self.field("magic") == record.MAGIC_V2
+        return is_it
 
     @cached_property
     def topic_at(self) -> Places:
-        places: Places = self.body_at + self.body_size + self._topic_width
-        return places
+        places: Places = self.body_at + self.body_size + 1
+        return places + 1 * self.version_2 if self.version_2.any() else places
 
     @cached_property
     def topic_size(self) -> Places:
         """One byte before the topic, or two. Java reads the one as a signed number, but writes no more than 127."""
         size = self.data[self.topic_at - 1].astype(np.int64)
-        wide = self._topic_width == 2
-        if wide.any():
-            size[wide] += self.data[self.topic_at[wide] - 2].astype(np.int64) << 8
+        if self.version_2.any():
+            size[self.version_2] += self.data[self.topic_at[self.version_2] - 2].astype(np.int64) << 8
         return size
 
     @cached_property
@@ -149,8 +151,7 @@ class Records:
 
     @cached_property
     def properties_size(self) -> Places:
-        at = self.properties_at
-        return (self.data[at - 2].astype(np.int64) << 8) + self.data[at - 1]
+        return gather(self.data, self.properties_at - 2, ">u2").astype(np.int64)
 
 
 _BEFORE_HOSTS: Final = frozenset(list(HEADS[0].names or ())[:9])
@@ -159,13 +160,12 @@ _BEFORE_HOSTS: Final = frozenset(list(HEADS[0].names or ())[:9])
 def sound(data: Bytes, base: int, at: Places) -> tuple[Records, Mask]:
     """The records at these places, and at which of them there is one: its magic is right, it was written for this very
     place, and its parts add up to its size. `MIN_RECORD` bytes must follow each place."""
-    heads = gather(data, at, HEADS[0])
-    size = heads["size"].astype(np.int64)
-    good = (heads["magic"] == record.MAGIC_V1) | (heads["magic"] == record.MAGIC_V2)
-    good &= heads["phys_offset"] == at + base
-    good &= (size >= MIN_RECORD) & (at + size <= len(data))
-    good &= size >= _HEAD_SIZES[heads["sys_flag"].astype(np.int32) >> 4 & 3] + _LENGTHS
-    found = Records(data, base, at, heads).select(good)
+    found = Records(data, base, at, gather(data, at, HEADS[0]))
+    size, magic = found.field("size"), found.field("magic")
+    good = (magic == record.MAGIC_V1) | (magic == record.MAGIC_V2)
+    good &= found.field("phys_offset") == at + base
+    good &= (size >= _HEAD_SIZES[found.hosts] + _LENGTHS) & (at + size <= len(data))
+    found = found.select(good)
     kept = _parts_fit(found)
     good[np.flatnonzero(good)[~kept]] = False
     return found.select(kept), good
@@ -173,7 +173,7 @@ def sound(data: Bytes, base: int, at: Places) -> tuple[Records, Mask]:
 
 def _parts_fit(found: Records) -> Mask:
     """Step by step, so that no length is believed before what it leads to is known to lie within the record."""
-    end = found.at + found.heads["size"]
+    end = found.at + found.field("size")
     fits: Mask = (found.body_size >= 0) & (found.topic_at + 2 <= end)
     if not fits.all():
         fits[fits] = _parts_fit(found.select(fits))

@@ -41,6 +41,14 @@ def test_large_bodies_are_compressed(kind: Compression) -> None:
     assert decompress(outgoing.body, outgoing.sys_flag) == bytes(101)
 
 
+def test_text_that_utf_8_does_not_have_is_refused_before_anything_is_sent() -> None:
+    for message in (Message("t", keys="\ud800"), Message("t", properties={"own": "\ud800"})):
+        with pytest.raises(MqError, match="surrogates"):
+            Encoder("g").single(message)
+        with pytest.raises(MqError, match="surrogates"):
+            Encoder("g").batch([message])
+
+
 def test_delays_are_properties() -> None:
     texts = [
         parse_properties(Encoder("g").single(message).properties)

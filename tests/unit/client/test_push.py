@@ -366,6 +366,18 @@ async def test_a_topic_may_come_later(mq: EmbeddedBroker) -> None:
 
 
 @in_loop
+async def test_a_consumer_that_starts_while_the_broker_is_away(mq: EmbeddedBroker) -> None:
+    """It looks again after a second, not at the next regular round, which `wait` would not live to see."""
+    mq.create_topic("t")
+    await send(mq, "t", numbered(10))
+    mq.stop()
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST):
+        mq.start()
+        assert sorted(await inbox.wait(10)) == sorted(numbered(10))
+
+
+@in_loop
 async def test_the_broker_restarts_under_load(mq: EmbeddedBroker) -> None:
     mq.create_topic("t")
     inbox = Inbox()

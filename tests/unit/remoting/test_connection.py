@@ -171,6 +171,43 @@ async def test_no_answer_in_time(loop_factory: LoopFactory) -> None:
 
 
 @in_loop
+async def test_each_request_has_its_own_time(loop_factory: LoopFactory) -> None:
+    async with listening(ignore) as side, connected(side) as client:
+        ended: list[float] = []
+
+        async def ask(seconds: float) -> None:
+            with pytest.raises(RequestTimeout, match=rf"within {seconds:g} s"):
+                await client.request(Command(1), seconds)
+            ended.append(seconds)
+
+        patient = asyncio.create_task(client.request(Command(1), 30))
+        await asyncio.gather(*(ask(seconds) for seconds in (0.06, 0.02, 0.04, 0.02)))
+        assert sorted(ended) == [0.02, 0.02, 0.04, 0.06]
+        assert not patient.done()
+        client.abort()
+        with pytest.raises(ConnectionFailed):
+            await patient
+
+
+@in_loop
+async def test_who_asks_without_a_task_is_told_once(loop_factory: LoopFactory) -> None:
+    told: list[object] = []
+    async with listening(echo) as side, connected(side) as client:
+        client.ask(Command(1, body=b"x"), 5, told.append)
+        assert not told
+        await until(lambda: told)
+        side.accepted[0]._on_request = ignore
+        client.ask(Command(1), 0.02, told.append)
+        await until(lambda: len(told) == 2)
+        client.ask(Command(1), 5, told.append)
+        client.abort()
+        await until(lambda: len(told) == 3)
+        with pytest.raises(ConnectionFailed):
+            client.ask(Command(1), 5, told.append)
+    assert [type(each) for each in told] == [Command, RequestTimeout, ConnectionFailed]
+
+
+@in_loop
 async def test_a_late_answer_disturbs_nobody(loop_factory: LoopFactory) -> None:
     late: list[tuple[Connection, Command]] = []
 

@@ -1,0 +1,96 @@
+"""retries, delays, transactions, trace and check beside Apache's brokers, on what real clients made of their messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqctl.store.offline.folder import StoreFolder
+from mqctl.store.record import Record
+from spark import check, delays, retries, trace, transactions
+from spark.result import Ask, Result
+from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.spark.conftest import FilledStore
+
+pytestmark = pytest.mark.interop
+
+LEVEL_18_MS = 7_200_000
+DEADLINE_S = 60.0
+
+
+def rows(result: Result) -> list[dict[str, Any]]:
+    return [row.asDict() for row in result.frame.collect()]
+
+
+def stored(store: FilledStore, topic: str, queue_id: int = 0) -> list[Record]:
+    """What is in a queue by now."""
+    folder = StoreFolder(store.root)
+    queues = [each for each in folder.queues if (each.topic, each.queue_id) == (topic, queue_id)]
+    found = [each for queue in queues for each in folder.messages(queue, queue.min_offset, queue.max_offset)]
+    return [each for each in found if isinstance(each, Record)]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=["apache_store", "apache55_store"])
+def lived(request: pytest.FixtureRequest) -> FilledStore:
+    """Two messages that one group has given up and another one will get again in two hours; three that are sent with
+    that delay; a transaction of each kind."""
+    store: FilledStore = request.getfixturevalue(request.param)
+    client, broker = store.client, store.broker
+    assert client is not None and broker is not None
+    for topic in ("returned", "later", "paid"):
+        make_topic(broker, topic, 1)
+    for number in range(2):
+        client.call("send", name="p", topic="returned", body=b"%d" % number, keys=f"r-{number}")
+    for number in range(3):
+        client.call("send", name="p", topic="later", body=b"%d" % number, keys=f"l-{number}", delayLevel=18)
+    for name, level in (("dying", -1), ("waiting", 18)):
+        start_consumer(client, broker, "returned", f"spark-{name}", name=name, failFirst=-1, retryDelayLevel=level)
+    start_producer(client, broker, "spark-payers", name="t", transactional=True)
+    for outcome in ("commit", "rollback", "unknown"):
+        properties = {"outcome": outcome, "checked": "unknown"}
+        client.call("send", name="t", topic="paid", body=outcome.encode(), keys=outcome, properties=properties)
+    wait_until(lambda: len(stored(store, "%DLQ%spark-dying")) == 2)
+    wait_until(lambda: len(stored(store, "SCHEDULE_TOPIC_XXXX", 17)) == 5)
+    # 5.5 gathers ops for some seconds and writes them as one.
+    wait_until(lambda: b",".join(op.body for op in stored(store, "RMQ_SYS_TRANS_OP_HALF_TOPIC")).count(b"1") > 0)
+    for name in ("dying", "waiting"):
+        client.call("consumer_stop", name=name)
+    client.call("producer_stop", name="t")
+    return store
+
+
+def test_lives(spark: SparkSession, lived: FilledStore) -> None:
+    stores, now_ms = lived.stores(spark), int(time.time() * 1000)
+    returned = rows(retries.run(stores, Ask(now_ms=now_ms, topic=("returned",))))
+    assert [(row["group"], row["messages"], row["dead"], row["waiting"]) for row in returned] == [
+        ("spark-dying", 2, 2, 0),
+        ("spark-waiting", 2, 0, 2),
+    ]
+    assert [row["attempts"] for row in returned] == [2, 2]
+    left_ms = returned[1]["until"].timestamp() * 1000 - now_ms
+    assert LEVEL_18_MS - 120_000 < left_ms <= LEVEL_18_MS
+
+    pending = {row["topic"]: (row["level"], row["messages"]) for row in rows(delays.run(stores, Ask(now_ms=now_ms)))}
+    assert pending["later"] == ("18", 3)
+    assert pending["%RETRY%spark-waiting"] == ("18", 2)
+
+    [half] = rows(transactions.run(stores, Ask(now_ms=now_ms)))
+    assert (half["topic"], half["group"], half["state"], half["keys"]) == ("paid", "spark-payers", "open", "unknown")
+
+    assert [row["step"] for row in rows(trace.run(stores, Ask(key="commit")))] == ["half, done with", "committed"]
+    steps = [row["step"] for row in rows(trace.run(stores, Ask(key="r-1")))]
+    assert (steps[0], sorted(steps[1:])) == ("sent", ["dead letter", "waits"])
+
+    sound = check.run(stores, Ask())
+    assert [row for row in rows(sound) if row["severity"] == "damage"] == []
