@@ -19,7 +19,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with the store in ./$(DATA)
+run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with the store in ./mqctl-data (DATA=... for another)
 	$(BIN)/mqctl standalone --store $(DATA)
 
 quickstart: $(VENV)/installed  ## see it at work: servers, a producer, two consumers, live numbers; leaves nothing behind

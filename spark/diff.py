@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 RANGE: Final = 32 * 1024 * 1024
+PER_TASK: Final = 8  # ranges
 
 # More spans than this that differ are read as one: each costs a scan of its own.
 MOST_SPANS: Final = 16
@@ -99,7 +100,7 @@ def _digests(stores: Stores, folder: StoreFolder, begin: int) -> Iterator[tuple[
     if not pieces:
         return
     context = stores.spark.sparkContext
-    digests = context.parallelize(pieces, len(pieces)).map(_digest).collect()
+    digests = context.parallelize(pieces, -(-len(pieces) // PER_TASK)).map(_digest).collect()
     ranges: dict[int, str] = {}
     for piece, digest in zip(pieces, digests, strict=True):
         ranges[piece.range_start] = ranges.get(piece.range_start, "") + digest

@@ -14,6 +14,12 @@ def existing(stores: Stores, *topics: str) -> list[str]:
     return [topic for topic in topics if any(_may_have(folder, topic) for folder in stores.folders())]
 
 
+def existing_like(stores: Stores, *prefixes: str) -> list[str]:
+    """All topics whose names begin so."""
+    names = {queue.topic for folder in stores.folders() for queue in folder.queues()}
+    return sorted(name for name in names if name.startswith(prefixes))
+
+
 def _may_have(folder: StoreFolder, topic: str) -> bool:
     if next(folder.queues(frozenset({topic})), None) is not None:
         return True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from spark.delays import waiting_entries
+from spark.existing import existing, existing_like
 from spark.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from spark.result import Ask, Result
 
@@ -45,7 +46,9 @@ def run(stores: Stores, ask: Ask) -> Result:
 def attempts(stores: Stores, ask: Ask) -> DataFrame:
     """One row per copy that was delivered again, waits for it, or is a dead letter. Copies that have waited are left
     out: what was delivered then is there as well."""
-    copies = stores.messages(*_COLUMNS, topics=_topics(stores), since_ms=ask.since_ms, until_ms=ask.until_ms)
+    topics = [*existing(stores, SCHEDULE_TOPIC), *existing_like(stores, RETRY_PREFIX, DLQ_PREFIX)]
+    copies = stores.messages(*_COLUMNS, topics=topics, since_ms=ask.since_ms, until_ms=ask.until_ms)
+    copies = copies if topics else copies.limit(0)  # without topics these would be all messages
     waits = F.col("topic") == SCHEDULE_TOPIC
     target = F.when(waits, _property("REAL_TOPIC")).otherwise(F.col("topic"))
     due = waiting_entries(stores).withColumn("topic", F.lit(SCHEDULE_TOPIC))
@@ -101,12 +104,6 @@ def _summary(found: DataFrame) -> DataFrame:
         )
         .orderBy(F.desc("dead"), F.desc("attempts"), "group", "topic")
     )
-
-
-def _topics(stores: Stores) -> list[str]:
-    name = F.col("topic")
-    found = stores.topics().where(name.startswith(RETRY_PREFIX) | name.startswith(DLQ_PREFIX)).select(name).distinct()
-    return [SCHEDULE_TOPIC, *sorted(row["topic"] for row in found.collect())]
 
 
 def _property(name: str) -> Column:

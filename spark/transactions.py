@@ -58,7 +58,7 @@ def run(stores: Stores, ask: Ask) -> Result:
 def transactions(stores: Stores) -> DataFrame:
     """Each transaction of which a half is still in the log; `state` is one of those above."""
     ended = ended_halves(stores).withColumn("is_ended", F.lit(True))
-    newest = _newest(stores.messages(*_COLUMNS, topics=[HALF_TOPIC, CHECK_MAX_TOPIC]))
+    newest = _newest(stores.messages(*_COLUMNS, topics=existing(stores, HALF_TOPIC, CHECK_MAX_TOPIC)))
     # A copy made during the time without questions names the half it stands for, which may be ended instead of it.
     asked_first = ended.withColumnsRenamed({"queue_offset": "original", "is_ended": "original_ended"})
     known = newest.join(ended, ["store", "queue_id", "queue_offset"], "left").join(
@@ -85,6 +85,7 @@ def transactions(stores: Stores) -> DataFrame:
 def ended_halves(stores: Stores) -> DataFrame:
     """store, queue_id, queue_offset of each half that an op message names."""
     ops = stores.messages("store", "queue_id", "tags", "body", topics=[OP_TOPIC], body="full").where("tags = 'd'")
+    ops = ops if existing(stores, OP_TOPIC) else ops.limit(0)
     named = ops.select("store", "queue_id", F.explode(F.split(F.col("body").cast("string"), ",")).alias("named"))
     return (
         named.select("store", "queue_id", F.col("named").try_cast("bigint").alias("queue_offset"))

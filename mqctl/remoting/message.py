@@ -113,6 +113,8 @@ class ReceivedMessage(msgspec.Struct, gc=False, eq=False):
         Expanded on first use, not while a pull is being decoded: one damaged message must not keep a consumer
         from the messages around it.
         """
+        if not self.sys_flag & record.SYS_COMPRESSED:
+            return self.stored_body
         if self._body is None:
             self._body = compression.decompress(self.stored_body, self.sys_flag)
         return self._body

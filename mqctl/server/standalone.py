@@ -6,6 +6,8 @@ a file nothing is reachable from other machines.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Final
 
 from mqctl.config import bind
 from mqctl.remoting.pool import split_addresses
-from mqctl.server.broker.app import Broker
+from mqctl.server.broker.app import VIP_PORT_DISTANCE, Broker
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.namesrv.config import NamesrvConfig
 from mqctl.server.namesrv.server import NameServer
@@ -75,3 +77,14 @@ def _namesrv(broker: BrokerConfig, port: int) -> NamesrvConfig:
         kv_config_path=str(folder / "kvConfig.json"),
         config_store_path=str(folder / "namesrv.properties"),
     )
+
+
+def free_port() -> int:
+    """A port that is free together with the one the broker opens beside it."""
+    while True:
+        with socket.socket() as main, socket.socket() as vip:
+            main.bind((LOOPBACK, 0))
+            port = int(main.getsockname()[1])
+            with contextlib.suppress(OSError):
+                vip.bind((LOOPBACK, port - VIP_PORT_DISTANCE))
+                return port

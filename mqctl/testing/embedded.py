@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,14 +16,14 @@ from mqctl.config import bind
 from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import TopicConfig
 from mqctl.remoting.message import ReceivedMessage, decode_records
-from mqctl.server.broker.app import VIP_PORT_DISTANCE, Broker
+from mqctl.server.broker.app import Broker
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.clock import MovableClock
 from mqctl.server.namesrv.config import NamesrvConfig
 from mqctl.server.namesrv.server import NameServer
+from mqctl.server.standalone import LOOPBACK, free_port
 from mqctl.store.fetch import FetchStatus, Limits, fetch
 
-LOOPBACK: Final = "127.0.0.1"
 # Between looking for a free port and opening it somebody else may take it.
 PORT_ATTEMPTS: Final = 20
 
@@ -203,17 +202,6 @@ async def _started_namesrv(folder: Path) -> NameServer:
     )
     await server.start()
     return server
-
-
-def free_port() -> int:
-    """A port that is free together with the one the broker opens beside it."""
-    while True:
-        with socket.socket() as main, socket.socket() as vip:
-            main.bind((LOOPBACK, 0))
-            port = int(main.getsockname()[1])
-            with contextlib.suppress(OSError):
-                vip.bind((LOOPBACK, port - VIP_PORT_DISTANCE))
-                return port
 
 
 def _stored(broker: Broker, topic: str) -> list[ReceivedMessage]:

@@ -204,7 +204,7 @@ def test_trace(spark: SparkSession, tmp_path: Path) -> None:
         return [row["step"] for row in rows(trace.run(stores, ask(key=key)))]
 
     of_dead = ["sent", *[step for n in (1, 2, 3) for step in ("waited", f"retry {n}")], "dead letter"]
-    assert steps("dead") == steps(origins["dead"]) == steps("k-dead") == of_dead
+    assert steps(origins["dead"]) == of_dead
     assert steps("waits") == ["sent", "waited", "retry 1", "waits"]
     told = rows(trace.run(stores, ask(key="fine")))
     assert told[0]["read_by"] == "g1, g2"

@@ -1,4 +1,4 @@
-"""retries, delays, transactions, trace and check beside Apache's brokers, on what real clients made of their messages."""
+"""retries, delays, transactions, trace and check beside Apache's brokers, on what a Java client made of messages."""
 
 from __future__ import annotations
 
@@ -41,14 +41,28 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-@pytest.fixture(params=["apache_store", "apache55_store"])
-def lived(request: pytest.FixtureRequest) -> FilledStore:
-    """Two messages that one group has given up and another one will get again in two hours; three that are sent with
-    that delay; a transaction of each kind."""
-    store: FilledStore = request.getfixturevalue(request.param)
+def pay(store: FilledStore) -> None:
+    """A transaction of each kind."""
     client, broker = store.client, store.broker
-    assert client is not None and broker is not None
-    for topic in ("returned", "later", "paid"):
+    assert client is not None
+    assert broker is not None
+    make_topic(broker, "paid", 1)
+    start_producer(client, broker, "spark-payers", name="t", transactional=True)
+    for outcome in ("commit", "rollback", "unknown"):
+        properties = {"outcome": outcome, "checked": "unknown"}
+        client.call("send", name="t", topic="paid", body=outcome.encode(), keys=outcome, properties=properties)
+    # 5.5 gathers ops for some seconds and writes them as one.
+    wait_until(lambda: b"1" in b"".join(op.body for op in stored(store, "RMQ_SYS_TRANS_OP_HALF_TOPIC")))
+    client.call("producer_stop", name="t")
+
+
+def live(store: FilledStore) -> None:
+    """Two messages that one group has given up and another one will get again in two hours; three that are sent with
+    that delay."""
+    client, broker = store.client, store.broker
+    assert client is not None
+    assert broker is not None
+    for topic in ("returned", "later"):
         make_topic(broker, topic, 1)
     for number in range(2):
         client.call("send", name="p", topic="returned", body=b"%d" % number, keys=f"r-{number}")
@@ -56,22 +70,24 @@ def lived(request: pytest.FixtureRequest) -> FilledStore:
         client.call("send", name="p", topic="later", body=b"%d" % number, keys=f"l-{number}", delayLevel=18)
     for name, level in (("dying", -1), ("waiting", 18)):
         start_consumer(client, broker, "returned", f"spark-{name}", name=name, failFirst=-1, retryDelayLevel=level)
-    start_producer(client, broker, "spark-payers", name="t", transactional=True)
-    for outcome in ("commit", "rollback", "unknown"):
-        properties = {"outcome": outcome, "checked": "unknown"}
-        client.call("send", name="t", topic="paid", body=outcome.encode(), keys=outcome, properties=properties)
     wait_until(lambda: len(stored(store, "%DLQ%spark-dying")) == 2)
     wait_until(lambda: len(stored(store, "SCHEDULE_TOPIC_XXXX", 17)) == 5)
-    # 5.5 gathers ops for some seconds and writes them as one.
-    wait_until(lambda: b",".join(op.body for op in stored(store, "RMQ_SYS_TRANS_OP_HALF_TOPIC")).count(b"1") > 0)
     for name in ("dying", "waiting"):
         client.call("consumer_stop", name=name)
-    client.call("producer_stop", name="t")
-    return store
 
 
-def test_lives(spark: SparkSession, lived: FilledStore) -> None:
-    stores, now_ms = lived.stores(spark), int(time.time() * 1000)
+@pytest.mark.parametrize("kind", ["apache_store", "apache55_store"])
+def test_transactions_and_check(spark: SparkSession, request: pytest.FixtureRequest, kind: str) -> None:
+    store: FilledStore = request.getfixturevalue(kind)
+    pay(store)
+    [half] = rows(transactions.run(store.stores(spark), Ask(now_ms=int(time.time() * 1000))))
+    assert (half["topic"], half["group"], half["state"], half["keys"]) == ("paid", "spark-payers", "open", "unknown")
+    assert [row for row in rows(check.run(store.stores(spark), Ask())) if row["severity"] == "damage"] == []
+
+
+def test_lives(spark: SparkSession, apache_store: FilledStore) -> None:
+    live(apache_store)
+    stores, now_ms = apache_store.stores(spark), int(time.time() * 1000)
     returned = rows(retries.run(stores, Ask(now_ms=now_ms, topic=("returned",))))
     assert [(row["group"], row["messages"], row["dead"], row["waiting"]) for row in returned] == [
         ("spark-dying", 2, 2, 0),
@@ -85,12 +101,5 @@ def test_lives(spark: SparkSession, lived: FilledStore) -> None:
     assert pending["later"] == ("18", 3)
     assert pending["%RETRY%spark-waiting"] == ("18", 2)
 
-    [half] = rows(transactions.run(stores, Ask(now_ms=now_ms)))
-    assert (half["topic"], half["group"], half["state"], half["keys"]) == ("paid", "spark-payers", "open", "unknown")
-
-    assert [row["step"] for row in rows(trace.run(stores, Ask(key="commit")))] == ["half, done with", "committed"]
     steps = [row["step"] for row in rows(trace.run(stores, Ask(key="r-1")))]
     assert (steps[0], sorted(steps[1:])) == ("sent", ["dead letter", "waits"])
-
-    sound = check.run(stores, Ask())
-    assert [row for row in rows(sound) if row["severity"] == "damage"] == []

@@ -60,9 +60,9 @@ def command_line(spark: Spark, place: Place, files: Path, request: Request) -> l
 
 
 def surroundings(spark: Spark, place: Place, variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the child. Spark's scripts would choose a home and a Python by themselves. Where executors are on
-    other machines, nothing is known of their Pythons: they get what PYSPARK_PYTHON says or their own `python3`, which
-    also plans here and so must be found."""
+    """The variables of the child. Spark's scripts would choose a home and a Python by themselves. Where executors are
+    on other machines, nothing is known of their Pythons: they get what PYSPARK_PYTHON says, or their own `python3`.
+    One of that name also plans the scan here, and must be found."""
     found = {**variables, "SPARK_HOME": str(spark.home)}
     if is_local(place.master):
         return {**LOOPBACK, **found, "PYSPARK_PYTHON": spark.python, "PYSPARK_DRIVER_PYTHON": spark.python}

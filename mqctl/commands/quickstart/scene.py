@@ -18,8 +18,7 @@ from mqctl.client.admin import Admin
 from mqctl.client.progress import consume_stats
 from mqctl.remoting.bodies import TopicConfig
 from mqctl.server.broker.app import VIP_PORT_DISTANCE
-from mqctl.server.standalone import LOOPBACK, Standalone, configure
-from mqctl.testing.embedded import free_port
+from mqctl.server.standalone import LOOPBACK, Standalone, configure, free_port
 
 TOPIC: Final = "orders"
 PRODUCER_GROUP: Final = "shop"
