@@ -96,7 +96,7 @@ def damage_slot(root: Path) -> None:
 
 
 def damage_link(root: Path) -> None:
-    overwrite(second_file(root / "index"), INDEX.entry_at(100) + 16, b"\0\0\0\x64")
+    overwrite(sorted((root / "index").iterdir())[2], INDEX.entry_at(100) + 16, b"\0\0\0\x64")
 
 
 def damage_hash(root: Path) -> None:
@@ -126,10 +126,10 @@ DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
         "has tags code 0, the tag of the record at": damage_tags_code,
         "slot 0 names entry 1": damage_slot,
         "entry 50: links to entry": damage_hash,
+        "entry 100: links to entry 100": damage_link,
         "is not JSON": damage_config,
     },
     {
-        "entry 100: links to entry 100": damage_link,
         "nothing is there between": lose_log_file,
         "where no record of this queue is": lambda root: None,
     },

@@ -60,11 +60,11 @@ def numbers(stop: int) -> list[str]:
 def test_each_message_once_over_restarts_and_rolled_files(
     spark: SparkSession, mq: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    """Three runs of one query, in micro-batches of a part of the log each; a message is sent between all of them."""
+    """Two runs of one query, the first in micro-batches of a part of the log each."""
     with Producer("g", mq.namesrv) as producer:
-        for stop in (1500, 3000, 3001):
-            send(producer, {1500: 0, 3000: 1500, 3001: 3000}[stop], stop)
-            run_to_end(follow(spark, mq, batch_bytes=100_000), tmp_path)
+        for first, stop in ((0, 3000), (3000, 3001)):
+            send(producer, first, stop)
+            run_to_end(follow(spark, mq, batch_bytes=200_000), tmp_path)
             assert written(spark, tmp_path) == numbers(stop)
 
 

@@ -46,12 +46,12 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 # Three JVMs of a cluster, two executors and two drivers take their time beside other tests.
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 
 def analyze(folder: Path, *args: str) -> Ended:
     variables = {**QUICK, "PYSPARK_PYTHON": sys.executable}  # workers have the same one here
-    return execute("analyze", *args, cwd=folder, variables=variables, limit_s=190)
+    return execute("analyze", *args, cwd=folder, variables=variables, limit_s=280)
 
 
 def expected(sent: list[Sent]) -> list[dict[str, Any]]:

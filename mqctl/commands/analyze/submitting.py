@@ -183,7 +183,8 @@ class Running:
 
 def _last_words(log: Path) -> str:
     """The line of Spark's log that most likely says why."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    said = log.read_text(errors="replace") if log.exists() else ""  # temporary folders are cleaned by others, too
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     causes = [line for line in lines if "Exception" in line or "Error" in line]
     told = (causes or lines or ["it said nothing"])[0]
     return f"Spark ended without an answer: {told[:_MAX_CHARS]}"
