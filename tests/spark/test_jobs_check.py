@@ -131,7 +131,7 @@ DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
     },
     {
         "nothing is there between": lose_log_file,
-        "where no record of this queue is": lambda root: None,
+        "where no record of this queue is": lambda root: None,  # of the same damage
     },
     {
         "50 entries are missing, from queue offset 50 on": lose_queue_file,

@@ -3,9 +3,11 @@
 For those who read whole stores, such as Spark's executors, which load this package from a zip and have numpy and
 pyarrow and nothing else: no module here imports more. Nothing writes, and a broker may run beside.
 
-    storage     files, here or behind a URI        schema      the tables and their columns
-    folder      what a store folder holds          plan        the parts a table is read in
-    chain       where records begin                messages    the records of one part, as batches
-    records     their fields                       tables      the other tables
-    texts       their texts                        locate      which folders a location means
+    storage      files, here or behind a URI       locate      which folders a location means
+    folder       what a store folder holds         schema      the tables and their columns
+    chain        where records begin               records     their fields
+    texts        their texts and properties        messages    their columns, as batches
+    logreader    the records of a part of a log    plan        the parts in which messages are read
+    queuefiles   consume queues                    bounds      their ends, and times of single records
+    indexes      the index                         tables      all other tables
 """
