@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -146,7 +147,12 @@ def test_transactions_and_the_check_backs_of_apaches_brokers(
             time.sleep(0.05)
     assert {each.msg_id: each.body for each in got} == {committed: b"committed", good: b"asked, good"}
     assert {message.topic for message in listener.checked} == {topic}
-    assert len(java49.messages("c")) == 2
+    asked = Counter(message.msg_id for message in listener.checked)
+    delivered = Counter(each.msg_id for each in java49.messages("c"))
+    # For the same reason it may ask twice about one, and then delivers it for each answer.
+    assert delivered.keys() == {committed, good}
+    assert delivered[committed] == 1
+    assert delivered[good] <= asked[good]
 
 
 def test_questions_and_answers_between_java_and_us(any_broker: AnyBroker, java49: ClientDriver, unique: Unique) -> None:
