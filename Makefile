@@ -27,13 +27,13 @@ quickstart: $(VENV)/installed  ## see it at work: servers, a producer, two consu
 
 test: lint  ## lint, check types, run the whole suite (interop tests need Java, Maven and Go)
 	@# What fails beside another worker gets a second chance alone: five JVMs on two cores can starve a client.
-	$(BIN)/python -m pytest -n 2 --dist worksteal || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+	$(BIN)/python -m pytest -n 2 || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not interop'
+	$(BIN)/python -m pytest -n 2 -m 'not interop'
 
 coverage: $(VENV)/installed-dev  ## which lines the tests without Java and Go run, servers in processes of their own included
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not interop' --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 -m 'not interop' --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
 
 lint: $(VENV)/installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -1,9 +1,32 @@
-"""Settings of the whole suite."""
+"""Settings of the whole suite, and who runs what when it runs in several processes."""
 
 from __future__ import annotations
 
+from typing import Any, Final
+
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # A busy machine is not a failure: hypothesis would count an example that takes longer than 200 ms as one.
 settings.register_profile("mqctl", deadline=None)
 settings.load_profile("mqctl")
+
+# What takes longest, first: the rest fills the gaps at the end.
+FIRST: Final = ("tests/spark/", "tests/interop/", "tests/binary/", "tests/crash/")
+
+
+class ByFile(LoadScopeScheduling):
+    """One process runs a whole file, which starts its brokers once; and one runs all that shares a Spark session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return FIRST[0] if nodeid.startswith(FIRST[0]) else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: next((rank for rank, at in enumerate(FIRST) if item.nodeid.startswith(at)), len(FIRST)))

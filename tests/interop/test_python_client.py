@@ -153,6 +153,10 @@ def test_transactions_and_the_check_backs_of_apaches_brokers(
     assert delivered.keys() == {committed, good}
     assert delivered[committed] == 1
     assert delivered[good] <= asked[good]
+    if broker.version == "5.5.0":
+        # Since its first transaction it polls for more without a pause, with half a core.
+        broker.kill()
+        broker.start()
 
 
 def test_questions_and_answers_between_java_and_us(any_broker: AnyBroker, java49: ClientDriver, unique: Unique) -> None:

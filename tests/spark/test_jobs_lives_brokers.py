@@ -83,6 +83,11 @@ def test_transactions_and_check(spark: SparkSession, request: pytest.FixtureRequ
     [half] = rows(transactions.run(store.stores(spark), Ask(now_ms=int(time.time() * 1000))))
     assert (half["topic"], half["group"], half["state"], half["keys"]) == ("paid", "spark-payers", "open", "unknown")
     assert [row for row in rows(check.run(store.stores(spark), Ask())) if row["severity"] == "damage"] == []
+    assert store.broker is not None
+    if store.broker.version == "5.5.0":
+        # Since its first transaction it polls for more without a pause, with half a core.
+        store.broker.kill()
+        store.broker.start()
 
 
 def test_lives(spark: SparkSession, apache_store: FilledStore) -> None:

@@ -22,6 +22,7 @@ from spark.request import Request
 _ACCEPT_S: Final = 0.2  # how often to look whether the child is still there, until it has called
 _END_S: Final = 30.0  # a JVM takes a moment to end
 _MAX_CHARS: Final = 300
+_MAX_FOLDER_CHARS: Final = 70  # a socket's path has room for 103 on the narrowest system
 
 ZIP: Final = "jobs.zip"
 SCRIPT: Final = "mqctl_analyze.py"
@@ -84,7 +85,10 @@ def submitted(variables: Mapping[str, str], place: Place, request: Request) -> I
     """Starts the job; ends it if it is left before it has ended."""
     check_master(place.master)
     spark = find_spark(variables)
-    with tempfile.TemporaryDirectory(prefix="mqctl-analyze-") as name, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="mqctl-analyze-", dir=_short_folder()) as name,
+        contextlib.ExitStack() as stack,
+    ):
         folder = Path(name)
         files = job_files()
         write_zip(folder / ZIP, files)
@@ -108,6 +112,12 @@ def submitted(variables: Mapping[str, str], place: Place, request: Request) -> I
         running = Running(process, listener, Path(log))
         stack.callback(running.end)
         yield running
+
+
+def _short_folder() -> str:
+    """The folder for temporary files, unless it lies so deep that the path of a socket in it would be too long."""
+    usual = tempfile.gettempdir()
+    return usual if len(usual) < _MAX_FOLDER_CHARS else "/tmp"
 
 
 def _listening(path: str) -> socket.socket:
