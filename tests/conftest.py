@@ -9,7 +9,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 # A busy machine is not a failure: hypothesis would count an example that takes longer than 200 ms as one.
-settings.register_profile("mqctl", deadline=None)
+settings.register_profile("mqctl", deadline=None, max_examples=50)
 settings.load_profile("mqctl")
 
 # What takes longest, first: the rest fills the gaps at the end.

@@ -141,12 +141,14 @@ def test_a_group_of_java_and_python_shares_queues_and_keeps_order(
         return len(inbox.messages) + len(java49.messages("c")) + len(java55.messages("c"))
 
     with blocking.PushConsumer(group, inbox, topic, any_broker.namesrv, start=FIRST, orderly=True) as consumer:
-        wait_for(lambda: len(shares(topic, consumer, java49, java55)) == 6)
-        mine = {queue.queue_id for queue in consumer.assignment() if queue.topic == topic}
-        assert len(mine) == 2
+
+        def mine() -> set[int]:
+            return {queue.queue_id for queue in consumer.assignment() if queue.topic == topic}
+
+        wait_for(lambda: len(shares(topic, consumer, java49, java55)) == 6 and len(mine()) == 2)
         send(120)
         wait_for(lambda: received() >= 120)
-        assert {message.queue_id for message in inbox.messages} == mine
+        assert {message.queue_id for message in inbox.messages} == mine()
     send(60)  # its queues are taken over at once
     wait_for(lambda: received() >= 180)
     bodies = Counter(inbox.bodies)

@@ -156,7 +156,7 @@ DAMAGES: Final[dict[str, Callable[[Path, str], None]]] = {
     "no record, nor a blank": damage_head,
     "the queue offset cannot be right": damage_queue_offset,
     "points to log offset 1,": damage_queue,
-    "50 entries are missing": lose_queue_file,
+    "entries are missing, from queue offset 50 on": lose_queue_file,
     "slot 0 names entry 1": damage_slot,
     "entry 100: links to entry 100": damage_link,
     "keys are not filed": lose_index_file,

@@ -168,12 +168,12 @@ async def test_messages_that_take_the_places_of_lost_ones_come_too(tmp_path: Pat
     clock = MovableClock()
     async with serving(tmp_path / "store", clock=clock) as (house, client):
         await send_at(client, clock.now_ms() + HOUR_MS, b"far")
-        shutil.copytree(tmp_path / "store", tmp_path / "lost")
+        shutil.copytree(tmp_path / "store", tmp_path / "lost", ignore=shutil.ignore_patterns("*.tmp"))
         await send_at(client, clock.now_ms() + 2 * HOUR_MS, b"lost")
     shutil.copy(tmp_path / "store/config/timerProgress.json", tmp_path / "lost/config/timerProgress.json")
     async with running(tmp_path / "lost", clock=clock) as house:
         await send_at(house.client(), clock.now_ms() + 60_000, b"new")
-        shutil.copytree(tmp_path / "lost", tmp_path / "killed")
+        shutil.copytree(tmp_path / "lost", tmp_path / "killed", ignore=shutil.ignore_patterns("*.tmp"))
     async with running(tmp_path / "killed", clock=clock) as house:
         clock.advance(100)
         assert [each.body for each in await arrived(house.client(), 1)] == [b"new"]
