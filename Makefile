@@ -9,15 +9,16 @@ DATA   ?= mqctl-data
 help:  ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+INSTALL = $(PYTHON) -c 'import sys; sys.exit("mqctl needs Python 3.11 or later: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)' \
+	&& $(PYTHON) -m venv $(VENV) && $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --editable
+
 $(VENV)/installed: pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("mqctl needs Python 3.11 or later: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) .
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@
+$(VENV)/installed-dev: pyproject.toml
+	$(INSTALL) '.[dev]'
+	@touch $(VENV)/installed $@
 
 run: $(VENV)/installed  ## start a name server and a broker on 127.0.0.1, with the store in ./mqctl-data (DATA=... for another)
 	$(BIN)/mqctl standalone --store $(DATA)
