@@ -28,7 +28,10 @@ quickstart: $(VENV)/installed  ## see it at work: servers, a producer, two consu
 
 test: lint  ## lint, check types, run the whole suite (interop tests need Java, Maven and Go)
 	@# What fails beside another worker gets a second chance alone: five JVMs on two cores can starve a client.
-	$(BIN)/python -m pytest -n 2 || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+	$(BIN)/python -m pytest -n 2 -m 'not long' || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+
+long: $(VENV)/installed-dev  ## the few tests that `make test` leaves out: a Spark cluster, Spark from the executable, graceful stops of Apache's
+	$(BIN)/python -m pytest -m long
 
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
 	$(BIN)/python -m pytest -n 2 -m 'not interop'
@@ -76,4 +79,4 @@ docs: $(VENV)/installed  ## write the pages about the command line
 clean:  ## remove the environment, the executable and caches; stores are left alone
 	rm -rf $(VENV) build dist/mqctl .coverage* *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run quickstart test unit coverage lint format crash fuzz soak bench binary completions docs clean
+.PHONY: help run quickstart test long unit coverage lint format crash fuzz soak bench binary completions docs clean

@@ -169,6 +169,7 @@ def test_ctrl_c(executable: Executable) -> None:
 
 
 @pytest.mark.interop
+@pytest.mark.long
 def test_analyze_takes_the_python_of_the_path(built: Path, broker: OurBroker) -> None:
     """Spark is none of the executable's business, but its jobs are: they travel in it as sources."""
     require(tool, "java")

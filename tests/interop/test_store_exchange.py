@@ -240,7 +240,7 @@ def assert_undamaged(exchange: Exchange) -> None:
     assert not (exchange.folder / "store" / "damaged").exists()
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("end", [pytest.param("stop", marks=pytest.mark.long), "kill"])
 def test_ours_to_apaches_and_back(exchange: Exchange, end: str) -> None:
     clean = end == "stop"
     ours = exchange.ours()

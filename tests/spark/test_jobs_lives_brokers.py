@@ -76,7 +76,7 @@ def live(store: FilledStore) -> None:
         client.call("consumer_stop", name=name)
 
 
-@pytest.mark.parametrize("kind", ["apache_store", "apache55_store"])
+@pytest.mark.parametrize("kind", ["apache_store", pytest.param("apache55_store", marks=pytest.mark.long)])
 def test_transactions_and_check(spark: SparkSession, request: pytest.FixtureRequest, kind: str) -> None:
     store: FilledStore = request.getfixturevalue(kind)
     pay(store)

@@ -46,7 +46,7 @@ def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 # Three JVMs of a cluster, two executors and two drivers take their time beside other tests.
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.interop, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 def analyze(folder: Path, *args: str) -> Ended:
