@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -17,6 +18,12 @@ from pathlib import Path
 
 from tests.cli.running import LIMIT_S
 from tests.peers.ours import REPOSITORY
+
+
+def _as_a_shell_starts_it() -> None:
+    """Ctrl-C is a signal, and one that nobody has switched off: a run of tests in the background has."""
+    ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:
@@ -48,7 +55,7 @@ class Terminal:
             env=env,
             cwd=home,
             start_new_session=True,
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),  # else Ctrl-C is a byte and no signal
+            preexec_fn=_as_a_shell_starts_it,
         )
 
     def press(self, keys: bytes) -> None:
