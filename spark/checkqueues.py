@@ -13,12 +13,12 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.consumequeue import ENTRY_SIZE
 from mqctl.store.javahash import java_hash
 from mqctl.store.record import SYS_TRANSACTION_COMMIT, SYS_TRANSACTION_MASK
 from mqctl.store.scan.queuefiles import Queue
 from spark.findings import MOST_FINDINGS, Finding, damage, note
-from spark.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

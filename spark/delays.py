@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from spark.existing import existing
-from spark.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from spark.result import Ask, Plot, Result
 from spark.timerprogress import timer_progress
 

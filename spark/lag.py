@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql import functions as F
 
 from mqctl.errors import ConfigError, NotFound
+from mqctl.names import DLQ_PREFIX, is_system_group
 from mqctl.store.scan.bounds import Bounds, QueueBounds
 from mqctl.store.scan.folder import StoreFolder
 from mqctl.store.scan.schema import TABLES
 from mqctl.store.scan.tables import ConfigPart
 from spark.asking import check_topics
-from spark.names import DLQ_PREFIX, is_system_group, is_system_topic
+from spark.names import is_system_topic
 from spark.result import Plot, Result
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from mqctl.names import TRACE_TOPIC
 from spark.asking import messages_asked, of_users, spread
-from spark.names import TRACE_TOPIC
 from spark.result import Plot, Result
 
 if TYPE_CHECKING:

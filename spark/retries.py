@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F
 
+from mqctl.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from spark.delays import waiting_entries
 from spark.existing import existing, existing_like
-from spark.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from spark.result import Ask, Result
 
 if TYPE_CHECKING:

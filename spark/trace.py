@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F
 
 from mqctl.errors import ConfigError, NotFound
+from mqctl.names import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRACE_TOPIC,
+    TRANS_CHECK_MAX_TOPIC,
+    TRANS_HALF_TOPIC,
+)
 from mqctl.store.record import decode_msg_id
 from spark.delays import pending
-from spark.names import CHECK_MAX_TOPIC, DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, TRACE_TOPIC
 from spark.result import Ask, Result
 from spark.transactions import ended_halves
 
@@ -99,11 +107,11 @@ def _due(stores: Stores, copies: list[Row]) -> Mapping[tuple[str, str], datetime
 
 def _ended(stores: Stores, copies: list[Row]) -> set[tuple[Any, ...]]:
     """The places of halves that need no answer any more."""
-    halves = [copy["queue_offset"] for copy in copies if copy["topic"] == HALF_TOPIC]
+    halves = [copy["queue_offset"] for copy in copies if copy["topic"] == TRANS_HALF_TOPIC]
     if not halves:
         return set()
     found = ended_halves(stores).where(F.col("queue_offset").isin(*halves)).collect()
-    return {(row["store"], HALF_TOPIC, row["queue_id"], row["queue_offset"]) for row in found}
+    return {(row["store"], TRANS_HALF_TOPIC, row["queue_id"], row["queue_offset"]) for row in found}
 
 
 def _readers(stores: Stores, copies: list[Row]) -> dict[tuple[Any, ...], Readers]:
@@ -118,7 +126,7 @@ def _readers(stores: Stores, copies: list[Row]) -> dict[tuple[Any, ...], Readers
 
 def _step(copy: Row, *, waits: bool, is_ended: bool) -> str:
     topic, properties = copy["topic"], copy["properties"]
-    if topic == HALF_TOPIC:
+    if topic == TRANS_HALF_TOPIC:
         checks = properties.get("TRANSACTION_CHECK_TIMES")
         half = f"half, asked {checks} times" if checks else "half"
         return f"{half}, done with" if is_ended else half
@@ -135,4 +143,4 @@ def _step(copy: Row, *, waits: bool, is_ended: bool) -> str:
     return "delivered" if "REAL_TOPIC" in properties else "sent"
 
 
-_NAMED: Final = {CHECK_MAX_TOPIC: "given up", TRACE_TOPIC: "trace data"}
+_NAMED: Final = {TRANS_CHECK_MAX_TOPIC: "given up", TRACE_TOPIC: "trace data"}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from mqctl.names import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC
 from spark.existing import existing
-from spark.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_TOPIC
 from spark.result import Ask, Result
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _SAID: Final = {"open": "are open", "given up": "were given up", "ended": "have 
 
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per transaction that is open or was given up, the oldest first."""
-    if not existing(stores, HALF_TOPIC, CHECK_MAX_TOPIC):
+    if not existing(stores, TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TOPIC):
         return Result("Transactions without an end", stores.spark.createDataFrame([], _ROW), ["there are none at all"])
     found = transactions(stores)
     if ask.topic:
@@ -58,14 +58,14 @@ def run(stores: Stores, ask: Ask) -> Result:
 def transactions(stores: Stores) -> DataFrame:
     """Each transaction of which a half is still in the log; `state` is one of those above."""
     ended = ended_halves(stores).withColumn("is_ended", F.lit(True))
-    newest = _newest(stores.messages(*_COLUMNS, topics=existing(stores, HALF_TOPIC, CHECK_MAX_TOPIC)))
+    newest = _newest(stores.messages(*_COLUMNS, topics=existing(stores, TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TOPIC)))
     # A copy made during the time without questions names the half it stands for, which may be ended instead of it.
     asked_first = ended.withColumnsRenamed({"queue_offset": "original", "is_ended": "original_ended"})
     known = newest.join(ended, ["store", "queue_id", "queue_offset"], "left").join(
         asked_first, ["store", "queue_id", "original"], "left"
     )
     state = (
-        F.when(F.col("topic") == CHECK_MAX_TOPIC, "given up")
+        F.when(F.col("topic") == TRANS_CHECK_MAX_TOPIC, "given up")
         .when(F.col("is_ended") | F.col("original_ended"), "ended")
         .otherwise("open")
     )
@@ -84,8 +84,8 @@ def transactions(stores: Stores) -> DataFrame:
 
 def ended_halves(stores: Stores) -> DataFrame:
     """store, queue_id, queue_offset of each half that an op message names."""
-    ops = stores.messages("store", "queue_id", "tags", "body", topics=[OP_TOPIC], body="full").where("tags = 'd'")
-    ops = ops if existing(stores, OP_TOPIC) else ops.limit(0)
+    ops = stores.messages("store", "queue_id", "tags", "body", topics=[TRANS_OP_TOPIC], body="full").where("tags = 'd'")
+    ops = ops if existing(stores, TRANS_OP_TOPIC) else ops.limit(0)
     named = ops.select("store", "queue_id", F.explode(F.split(F.col("body").cast("string"), ",")).alias("named"))
     return (
         named.select("store", "queue_id", F.col("named").try_cast("bigint").alias("queue_offset"))

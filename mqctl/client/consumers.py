@@ -21,22 +21,6 @@ from mqctl.remoting.command import Command
 # A broker asks the client on the way, and waits for it.
 CLIENT_SECONDS: Final = 15.0
 
-# Groups that every broker makes for itself.
-SYSTEM_GROUPS: Final = frozenset(
-    {
-        "TOOLS_CONSUMER",
-        "FILTERSRV_CONSUMER",
-        "SELF_TEST_C_GROUP",
-        "CID_ONS-HTTP-PROXY",
-        "CID_ONSAPI_PULL",
-        "CID_ONSAPI_PERMISSION",
-        "CID_ONSAPI_OWNER",
-        "__MONITOR_CONSUMER",
-        "CLIENT_INNER_PRODUCER",
-    }
-)
-SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
-
 # What mqadmin gives a new group: unlike one that a broker makes by itself, it may neither start at the oldest message
 # nor be broadcast to.
 NEW_GROUP: Final[dict[str, Any]] = {
@@ -52,10 +36,6 @@ NEW_GROUP: Final[dict[str, Any]] = {
 
 # As the broker has it, with members that only a newer release knows: what is written back must hold them as well.
 GroupConfig = dict[str, Any]
-
-
-def is_system_group(group: str) -> bool:
-    return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 # -- settings -------------------------------------------------------------------------------------------

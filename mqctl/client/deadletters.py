@@ -18,8 +18,8 @@ from mqctl.client.copying import Copier, check_index, copy_of, derived_id, is_st
 from mqctl.client.everywhere import ask_all, ask_each, guess
 from mqctl.client.messages import brokers_of_topic
 from mqctl.client.selecting import origin_topic
-from mqctl.client.topics import DLQ_PREFIX
 from mqctl.errors import MqError, NotFound, ResponseError
+from mqctl.names import DLQ_PREFIX
 from mqctl.remoting.bodies import TopicStatsTable
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.properties import ORIGIN_MESSAGE_ID

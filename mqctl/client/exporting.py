@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from mqctl.client.admin import Admin
 from mqctl.client.brokers import broker_config
@@ -15,9 +15,7 @@ from mqctl.client.load import Load
 from mqctl.client.metadata import read_tables
 from mqctl.client.topicstats import day_sum, stats_data
 from mqctl.errors import MqError
-
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+from mqctl.names import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
 
 
 def _masters(instances: list[Instance]) -> dict[str, str]:
@@ -73,7 +71,7 @@ async def _report(admin: Admin, address: str, now_ms: int) -> dict[str, Any]:
 
 async def _quota(admin: Admin, address: str, runtime: Mapping[str, str], now_ms: int) -> dict[str, Any]:
     load = Load.read(runtime, now_ms)
-    half = await stats_data(admin, address, "TOPIC_PUT_NUMS", HALF_TOPIC)
+    half = await stats_data(admin, address, "TOPIC_PUT_NUMS", TRANS_HALF_TOPIC)
     delayed = await stats_data(admin, address, "TOPIC_PUT_NUMS", SCHEDULE_TOPIC)
     return {
         "diskRatio": {name: runtime.get(name) for name in ("commitLogDiskRatio", "consumeQueueDiskRatio")},

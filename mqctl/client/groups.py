@@ -18,8 +18,9 @@ from mqctl.client.consumers import (
     put_group,
 )
 from mqctl.client.progress import progress_of
-from mqctl.client.topics import DLQ_PREFIX, RETRY_PREFIX, delete_topic
+from mqctl.client.topics import delete_topic
 from mqctl.errors import MqError
+from mqctl.names import DLQ_PREFIX, RETRY_PREFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Final
 from mqctl.client.clusters import readable_address
 from mqctl.client.engine import Engine
 from mqctl.client.rebalance import Strategy
-from mqctl.client.subscriptions import RETRY_PREFIX
 from mqctl.client.topics import PERM_READ
 from mqctl.errors import ConnectionFailed, MqError, NotFound
+from mqctl.names import RETRY_PREFIX
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import ConsumerList, MessageQueue, TopicRouteData
 from mqctl.remoting.codes import RequestCode

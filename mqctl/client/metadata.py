@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 
 from mqctl.client.admin import Admin
-from mqctl.client.consumers import GroupConfig, group_configs, is_system_group
+from mqctl.client.consumers import GroupConfig, group_configs
 from mqctl.client.everywhere import Answers, ask_all
-from mqctl.client.topics import DLQ_PREFIX, ORDER_NAMESPACE, RETRY_PREFIX
+from mqctl.client.topics import ORDER_NAMESPACE
 from mqctl.errors import ConfigError
+from mqctl.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from mqctl.remoting.bodies import TopicConfig, TopicList
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command

@@ -12,13 +12,14 @@ from typing import Final
 
 from mqctl.client.admin import Admin
 from mqctl.client.clusters import MASTER_ID
-from mqctl.client.consumers import KnownGroups, is_system_group, known_groups, running_infos
+from mqctl.client.consumers import KnownGroups, known_groups, running_infos
 from mqctl.client.deadletters import dead_letter_topics
 from mqctl.client.diagnosis import verdicts
 from mqctl.client.everywhere import ask_each, brokers_of
 from mqctl.client.movedoffsets import MovedOffsets, text_of
 from mqctl.client.progress import GroupProgress, QueueProgress, add_delays, progress_of
 from mqctl.errors import MqError
+from mqctl.names import is_system_group
 from mqctl.remoting.bodies import OffsetMovedEvent
 from mqctl.times import duration_text
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from mqctl.client.reading import Reader
-from mqctl.client.subscriptions import RETRY_PREFIX
 from mqctl.errors import MqError
+from mqctl.names import RETRY_PREFIX
 from mqctl.remoting import bodies, fastjson
 from mqctl.remoting.bodies import MessageQueue, ResetOffsetBody
 from mqctl.store.smallfiles import load_file_or_backup, replace_file

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from mqctl.client.admin import Admin
 from mqctl.client.clusters import MASTER_ID
-from mqctl.client.consumers import is_system_group, known_groups
+from mqctl.client.consumers import known_groups
 from mqctl.client.everywhere import ask_each, brokers_of
 from mqctl.client.messages import brokers_of_topic
 from mqctl.client.progress import GroupProgress, add_delays, progress_of
 from mqctl.client.topics import user_topics
 from mqctl.errors import MqError
+from mqctl.names import is_system_group
 from mqctl.remoting.bodies_admin import StatsData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command

@@ -13,6 +13,7 @@ from typing import Final
 from mqctl.client.admin import Admin
 from mqctl.client.tailing import CONSUMER_GROUP, FLAG_SUBSCRIPTION, GO_ON, MATCH_ALL, MESSAGES_PER_PULL
 from mqctl.errors import MqError, NotFound, ResponseError
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.properties import parse_properties
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import DelayOffsetTable
@@ -23,7 +24,7 @@ from mqctl.remoting.message import ReceivedMessage, decode_records
 from mqctl.remoting.recallhandle import RecallHandle, recall_key
 from mqctl.store.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, UNIQ_KEY
 from mqctl.store.record import RecordError
-from mqctl.store.schedule import DEFAULT_LEVELS, SCHEDULE_TOPIC, TIMER_TOPIC, parse_levels
+from mqctl.store.schedule import DEFAULT_LEVELS, parse_levels
 
 PRODUCER_GROUP: Final = "TOOLS_PRODUCER"
 

@@ -16,8 +16,8 @@ from mqctl.client.clusters import master_of
 from mqctl.client.consumers import members
 from mqctl.client.everywhere import ask_each
 from mqctl.client.progress import consume_stats
-from mqctl.client.topics import RETRY_PREFIX
 from mqctl.errors import ConfigError, MqError, NotFound, ResponseError
+from mqctl.names import RETRY_PREFIX
 from mqctl.remoting.bodies import MessageQueue, ResetOffsetBody
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command

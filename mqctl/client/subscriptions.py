@@ -9,13 +9,13 @@ from typing import Final
 
 from mqctl.client.naming import check_topic
 from mqctl.errors import ConfigError
+from mqctl.names import RETRY_PREFIX
 from mqctl.remoting.bodies import SubscriptionData
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.javahash import java_hash
 
 EVERYTHING: Final = "*"
 SQL92: Final = "SQL92"
-RETRY_PREFIX: Final = "%RETRY%"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from mqctl.client.admin import Admin
 from mqctl.client.clusters import master_of
 from mqctl.client.everywhere import guess
 from mqctl.errors import MqError, NotFound
+from mqctl.names import DLQ_PREFIX, RETRY_PREFIX
 from mqctl.remoting.bodies import TopicConfig, TopicRouteData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
@@ -162,8 +163,6 @@ def perm_text(perm: int) -> str:
 
 # -- names that mean something --------------------------------------------------------------------------
 
-RETRY_PREFIX: Final = "%RETRY%"
-DLQ_PREFIX: Final = "%DLQ%"
 _SYSTEM_PREFIX: Final = "rmq_sys_"
 
 

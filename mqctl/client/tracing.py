@@ -17,13 +17,13 @@ from mqctl.client.engine import Engine
 from mqctl.client.outgoing import Encoder, Outgoing
 from mqctl.client.results import SendResult, SendStatus
 from mqctl.errors import MqError
+from mqctl.names import TRACE_TOPIC
 from mqctl.remoting.message import Message
 from mqctl.store.properties import DELAY, KEYS, TAGS, TIMER_DELAY_MS, TIMER_DELIVER_MS, get_property
 from mqctl.store.record import SYS_TRANSACTION_PREPARED
 
 log = logging.getLogger(__name__)
 
-TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 DEFAULT_REGION: Final = "DefaultRegion"
 FLUSH_SECONDS: Final = 0.5
 SEND_TIMEOUT_S: Final = 5.0

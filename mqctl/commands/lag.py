@@ -114,9 +114,9 @@ def lag(
 async def _measure(
     session: Session, admin: Admin, groups: list[str], topic: str | None, cluster: str | None, with_clients: bool
 ) -> tuple[list[GroupProgress], dict[str, MqError]]:
-    from mqctl.client.consumers import is_system_group
     from mqctl.client.everywhere import brokers_of
     from mqctl.client.progress import add_clients, add_delays, progress_of
+    from mqctl.names import is_system_group
 
     known = await find_groups(admin, cluster)
     for group in groups:

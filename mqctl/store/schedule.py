@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.properties import (
     DELAY,
     TIMER_DEL_UNIQKEY,
@@ -22,8 +23,6 @@ from mqctl.store.properties import (
     get_property,
 )
 
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -94,25 +94,21 @@ def plain_messages() -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def apache_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledStore]:
     """Of Apache's 4.9.7. `fill` says what is in it."""
-    with (
-        require(ApacheNamesrv, "4.9.7", tmp_path_factory.mktemp("spark-namesrv")) as namesrv,
-        require(ApacheBroker, "4.9.7", tmp_path_factory.mktemp("spark-broker"), namesrv.address) as broker,
-    ):
-        client = require(lambda: JavaDriver("4.9.7"))
-        try:
-            yield fill(broker, client)
-        finally:
-            client.close()
+    yield from filled_by_apache("4.9.7", tmp_path_factory.mktemp("spark49"))
 
 
 @pytest.fixture(scope="session")
 def apache55_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledStore]:
     """Of Apache's 5.5.0."""
+    yield from filled_by_apache("5.5.0", tmp_path_factory.mktemp("spark55"))
+
+
+def filled_by_apache(version: str, folder: Path) -> Iterator[FilledStore]:
     with (
-        require(ApacheNamesrv, "5.5.0", tmp_path_factory.mktemp("spark-namesrv55")) as namesrv,
-        require(ApacheBroker, "5.5.0", tmp_path_factory.mktemp("spark-broker55"), namesrv.address) as broker,
+        require(ApacheNamesrv, version, folder / "namesrv") as namesrv,
+        require(ApacheBroker, version, folder / "broker", namesrv.address) as broker,
     ):
-        client = require(lambda: JavaDriver("5.5.0"))
+        client = require(lambda: JavaDriver(version))
         try:
             yield fill(broker, client)
         finally:

@@ -41,7 +41,7 @@ def list_groups(ctx: typer.Context, cluster: ClusterOption = None, system: Syste
 
 
 def _wanted(known: KnownGroups, system: bool) -> list[str]:
-    from mqctl.client.consumers import is_system_group
+    from mqctl.names import is_system_group
 
     return [group for group in known.brokers if system or not is_system_group(group)]
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from mqctl.errors import StoreError
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.topics import TRANS_HALF_TOPIC, TRANS_OP_TOPIC, Topics
+from mqctl.server.broker.topics import Topics
 from mqctl.server.loop import HandlerTable
 from mqctl.store.clean import MAX_FILES_PER_ROUND, Cleaner, Rules, is_outlived, used_ratio
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.store import MessageStore
 
 log = logging.getLogger(__name__)

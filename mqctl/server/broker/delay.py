@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.delaylevels import DelayLevels
@@ -16,7 +17,6 @@ from mqctl.server.broker.topics import Topics
 from mqctl.server.clock import Clock
 from mqctl.server.loop import HandlerTable
 from mqctl.store.consumequeue import ConsumeQueue
-from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.store import MessageStore, NewMessage
 
 

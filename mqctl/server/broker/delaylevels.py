@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import SCHEDULE_TOPIC
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import DelayOffsetTable
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -35,7 +36,7 @@ from mqctl.server.clock import Clock
 from mqctl.server.loop import HandlerTable
 from mqctl.store.consumequeue import ENTRY, ConsumeQueue
 from mqctl.store.properties import DELAY, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS
-from mqctl.store.schedule import SCHEDULE_TOPIC, asked_level
+from mqctl.store.schedule import asked_level
 from mqctl.store.store import MessageStore, NewMessage
 
 log = logging.getLogger(__name__)

@@ -10,16 +10,16 @@ from typing import Final, NamedTuple
 import msgspec
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC
 from mqctl.remoting.codes import ResponseCode
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.recalled import Recalled
-from mqctl.server.broker.topics import TRANS_HALF_TOPIC, check_topic_name
+from mqctl.server.broker.topics import check_topic_name
 from mqctl.server.clock import Clock
 from mqctl.store import record
 from mqctl.store.fetch import Place, read_ahead
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import REAL_QID, REAL_TOPIC, TAGS, UNIQ_KEY, drop_property, get_property, join_properties
-from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.store import MessageStore, NewMessage
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from mqctl.errors import RequestFailed
+from mqctl.names import BUILT_IN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
 from mqctl.remoting.codes import ResponseCode
@@ -17,16 +18,6 @@ from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
 from mqctl.server.broker.topics import LEGAL_NAME
 
-SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
-BUILT_IN_GROUPS: Final = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-)
 # What Java's clients allow. A group with a longer name than fits behind %RETRY% has no retry topic.
 MAX_GROUP_NAME: Final = 255
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mqctl.errors import RequestFailed
+from mqctl.names import RETRY_PREFIX
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import (
     CheckClientBody,
@@ -23,7 +24,7 @@ from mqctl.server.broker.filterdata import FilterTable
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.register import Registration
 from mqctl.server.broker.subscribing import compile_subscription, is_tag_type
-from mqctl.server.broker.topics import MAX_TOPIC_NAME, RETRY_PREFIX, Topics
+from mqctl.server.broker.topics import MAX_TOPIC_NAME, Topics
 from mqctl.server.loop import HandlerTable
 
 

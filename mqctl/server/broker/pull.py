@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import OFFSET_MOVED_EVENT
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import MessageQueue, OffsetMovedEvent, SubscriptionGroupConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -22,7 +23,7 @@ from mqctl.server.broker.longpoll import LongPolls, ParkedPull
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.broker.subscribing import Subscribing
-from mqctl.server.broker.topics import OFFSET_MOVED_EVENT, PERM_READ, Topics
+from mqctl.server.broker.topics import PERM_READ, Topics
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.fetch import Fetched, FetchStatus, Limits, Wanted, fetch, places, read_ahead

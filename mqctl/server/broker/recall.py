@@ -10,6 +10,7 @@ import asyncio
 from typing import Final
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import TIMER_TOPIC
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
@@ -32,7 +33,7 @@ from mqctl.store.properties import (
     UNIQ_KEY,
     join_properties,
 )
-from mqctl.store.schedule import TIMER_TOPIC, timer_code
+from mqctl.store.schedule import timer_code
 from mqctl.store.store import MessageStore, NewMessage
 
 RECALL_TAG: Final = "_RECALL_TAG_"

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import DLQ_PREFIX, RETRY_PREFIX
 from mqctl.remoting.bodies import SubscriptionGroupConfig, TopicConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
@@ -24,7 +25,7 @@ from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.send import Sending
-from mqctl.server.broker.topics import DLQ_PREFIX, PERM_WRITE, RETRY_PREFIX, Topics, check_topic_name
+from mqctl.server.broker.topics import PERM_WRITE, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable
 from mqctl.store import record
 from mqctl.store.javahash import java_hash

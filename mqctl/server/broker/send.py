@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.remoting.bodies import TopicConfig
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import JSON, ONEWAY_FLAG, Command
@@ -20,7 +21,7 @@ from mqctl.remoting.sendreply import SendReply, reply_template
 from mqctl.server.broker.acks import Acks, Answer
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.ratelimit import RateLimits
-from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, RETRY_PREFIX, Topics, check_topic_name
+from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store import record
 from mqctl.store.index import keys_among
@@ -44,7 +45,6 @@ from mqctl.store.properties import (
     join_texts,
     parse_properties,
 )
-from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.store import MessageStore, NewMessage
 
 # With one of these a detour may want the message: it is delayed, or part of a transaction.

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from mqctl.errors import RequestFailed
+from mqctl.names import TIMER_TOPIC
 from mqctl.remoting.codes import ResponseCode
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
@@ -29,7 +30,7 @@ from mqctl.server.clock import Clock
 from mqctl.store import record
 from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE, ConsumeQueue
 from mqctl.store.properties import TIMER_DEL_UNIQKEY, TIMER_OUT_MS, get_property
-from mqctl.store.schedule import TIMER_TOPIC, asked_time, is_time, timer_code, waiting_code
+from mqctl.store.schedule import asked_time, is_time, timer_code, waiting_code
 from mqctl.store.store import MessageStore, NewMessage
 
 log = logging.getLogger(__name__)

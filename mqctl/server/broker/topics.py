@@ -11,26 +11,28 @@ from typing import Final
 import msgspec
 
 from mqctl.errors import RequestFailed
+from mqctl.names import (
+    AUTO_CREATE_TOPIC,
+    DLQ_PREFIX,
+    OFFSET_MOVED_EVENT,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TIMER_TOPIC,
+    TRANS_CHECK_MAX_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_TOPIC,
+)
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import DataVersion, TopicConfig, TopicConfigTable
 from mqctl.remoting.codes import ResponseCode
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
-from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 
 PERM_INHERIT: Final = 1
 PERM_WRITE: Final = 2
 PERM_READ: Final = 4
 
-AUTO_CREATE_TOPIC: Final = "TBW102"
-SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
-OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
-TRANS_HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-TRANS_OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-TRANS_CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-RETRY_PREFIX: Final = "%RETRY%"
-DLQ_PREFIX: Final = "%DLQ%"
 SYSTEM_PREFIX: Final = "rmq_sys_"
 
 SCHEDULE_QUEUES: Final = 18

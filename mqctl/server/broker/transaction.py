@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from mqctl.errors import RequestFailed, StoreError
+from mqctl.names import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
@@ -15,7 +16,6 @@ from mqctl.remoting.headers import EndTransactionHeader, ResumeCheckHalfMessageH
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.offsets import ConsumerOffsets
-from mqctl.server.broker.topics import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC
 from mqctl.server.broker.transaction_halves import Half, HalfTable, read_record
 from mqctl.server.broker.transaction_messages import (
     COPY_ROOM,

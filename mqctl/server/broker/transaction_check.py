@@ -7,13 +7,14 @@ import itertools
 import logging
 from typing import Final
 
+from mqctl.names import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.clients import Clients
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.topics import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC, Topics
+from mqctl.server.broker.topics import Topics
 from mqctl.server.broker.transaction import Transactions
 from mqctl.server.broker.transaction_halves import Half
 from mqctl.server.broker.transaction_messages import given_up_message, half_copy, question_body, real_place

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from mqctl.names import TRANS_HALF_TOPIC, TRANS_OP_TOPIC
 from mqctl.server.broker.offsets import ConsumerOffsets
-from mqctl.server.broker.topics import TRANS_HALF_TOPIC, TRANS_OP_TOPIC
 from mqctl.server.broker.transaction_messages import QUEUE_ID, op_target
 from mqctl.store import record
 from mqctl.store.consumequeue import ConsumeQueue

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from mqctl.server.broker.topics import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC
+from mqctl.names import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC
 from mqctl.store import record
 from mqctl.store.javahash import java_hash
 from mqctl.store.properties import (

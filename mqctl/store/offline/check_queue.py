@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE
 from mqctl.store.offline.order import QueueOrder
 from mqctl.store.offline.queuefiles import QueueFiles
-from mqctl.store.schedule import SCHEDULE_TOPIC, TIMER_TOPIC
 
 # Expected entries are compared when so many have gathered.
 PIECE: Final = 4096 * ENTRY_SIZE

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mqctl.names import SCHEDULE_TOPIC
 from mqctl.store.offline.check_config import ParseJson
-from mqctl.store.schedule import SCHEDULE_TOPIC
 from mqctl.store.smallfiles import load_file_or_backup, replace_file
 
 READ_AND_WRITE: Final = 6

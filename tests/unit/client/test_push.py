@@ -13,8 +13,8 @@ from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
 from mqctl.client.offsets import local_offsets_path
 from mqctl.client.orderly import Orderly
 from mqctl.client.traces import decode_traces
-from mqctl.client.tracing import TRACE_TOPIC
 from mqctl.errors import ConfigError, ConnectionFailed
+from mqctl.names import TRACE_TOPIC
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import LockBatchBody
 from mqctl.remoting.codes import RequestCode

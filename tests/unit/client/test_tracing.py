@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mqctl import testing
 from mqctl.client import Message, Producer
-from mqctl.client.tracing import TRACE_TOPIC
+from mqctl.names import TRACE_TOPIC
 from tests.aio import in_loop
 
 

@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.store.properties import join_properties
-from mqctl.store.schedule import (
-    DEFAULT_LEVELS,
-    DEFAULT_LEVELS_MS,
-    RECALL_GRACE_MS,
-    SCHEDULE_TOPIC,
-    TIMER_TOPIC,
-    is_time,
-    parse_levels,
-    waiting_code,
-)
+from mqctl.store.schedule import DEFAULT_LEVELS, DEFAULT_LEVELS_MS, RECALL_GRACE_MS, is_time, parse_levels, waiting_code
 from mqctl.store.store import MessageStore, NewMessage, StoreConfig
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mqctl.errors import StoreError
+from mqctl.names import SCHEDULE_TOPIC
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.server.clock import MovableClock
 from mqctl.store.record import pack_host
-from mqctl.store.schedule import SCHEDULE_TOPIC
 from mqctl.store.store import NewMessage
 from tests.aio import in_loop, until
 from tests.unit.server.broker.harness import SUSPEND, Client, House, running, serving

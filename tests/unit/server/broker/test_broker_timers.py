@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from mqctl.names import TIMER_TOPIC
 from mqctl.remoting.command import Command
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.remoting.recallhandle import RecallHandle
 from mqctl.server.clock import MovableClock
-from mqctl.store.schedule import TIMER_TOPIC
 from tests.aio import in_loop, until
 from tests.unit.server.broker.harness import SUSPEND, Client, House, running, serving
 
