@@ -10,7 +10,7 @@ from typing import Final
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 
-AUTO_CREATE_TOPIC: Final = "TBW102"
+AUTO_CREATE_TOPIC: Final = "TBW102"  # brokers copy its configuration for topics that they create on first use
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"

@@ -9,13 +9,14 @@
     since_ms, until_ms          messages: stored from then on; before then
     from_offset, to_offset      messages: in this range of the log
     body          messages      none (default), head:N, full
-    filters       messages      push: take those of the query; needs spark.sql.python.filterPushdown.enabled
     part_bytes    messages      how much of the log one task reads
     start         a stream      earliest (default) or latest: where a new query begins
     batch_bytes   a stream      how much of each log one micro-batch reads at most
 
 Spark tells a Python source neither which columns a query needs nor, unless told to, what it filters by. So these are
-options, and what they leave out is not read.
+options, and what they leave out is not read. To take a query's own filters (`pushFilters`) would give wrong rows: Spark
+4.3 keeps what was planned with them in the data frame (`PythonDataSourceV2.setReadInfo`), and any other query of that
+frame, or the other side of a union with itself, reads by them too.
 """
 
 from __future__ import annotations
@@ -33,13 +34,11 @@ from mqctl.store.scan.locate import locate
 from mqctl.store.scan.messages import Wanted
 from mqctl.store.scan.plan import PART_BYTES, message_parts
 from mqctl.store.scan.tables import ConfigPart, queue_parts
-from spark.filters import narrowed_by
 from spark.parts import PartOf, read_part
 from spark.schema import table_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
 
 FORMAT = "mqstore"
 
@@ -53,9 +52,7 @@ class StoreSource(DataSource):
         return table_schema(self._table, _words(self.options.get("columns", "")))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        filtering = self._table == "messages" and self.options.get("filters") == "push"
-        kind = FilteringReader if filtering else StoreReader
-        return kind(self._table, self._stores(), self._wanted(schema), schema, self._part_bytes)
+        return StoreReader(self._table, self._stores(), self._wanted(schema), schema, self._part_bytes)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self._table != "messages":
@@ -125,15 +122,6 @@ class StoreReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_part(partition, self._wanted if self._table == "messages" else self._wanted.columns, self._schema)
-
-
-class FilteringReader(StoreReader):
-    """Spark refuses a reader that takes filters unless it is configured to give it some. And it gives them to a data
-    frame, not to a query: one that had filters pushed down must not be used for another (seen with Spark 4.3)."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._wanted = narrowed_by(self._wanted, filters)
-        return filters
 
 
 def _words(text: str) -> tuple[str, ...]:

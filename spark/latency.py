@@ -32,7 +32,7 @@ CONSUMING: Final = "consuming"
 END_TO_END: Final = "end to end"
 STAGES: Final = (BORN_TO_STORED, SENT_TO_CONSUMER, CONSUMING, END_TO_END)
 
-# Between the fields of a line of a trace, and behind each line. Their order: mqctl/client/traces.py.
+# Between the fields of a line of a trace, and behind each line. Their order: mqctl/client/admin/traces.py.
 _FIELD: Final = "\x01"
 _END: Final = "\x02"
 

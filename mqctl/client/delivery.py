@@ -7,7 +7,6 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from mqctl.client.admin import AUTO_CREATE_TOPIC
 from mqctl.client.engine import Engine
 from mqctl.client.faults import FaultTable
 from mqctl.client.outgoing import NEW_TOPIC_QUEUES, Encoder, Outgoing
@@ -15,6 +14,7 @@ from mqctl.client.queues import QueueChooser, writable_queues
 from mqctl.client.results import SendResult
 from mqctl.client.sending import Sending
 from mqctl.errors import MqError, NoBroker, NotFound, RequestTimeout
+from mqctl.names import AUTO_CREATE_TOPIC
 from mqctl.remoting.bodies import MessageQueue, TopicRouteData
 
 # Gets the message, its result, the broker's address, when it was sent (on the clock of `time.time`), the region.

@@ -12,7 +12,6 @@ from typing import Final
 from mqctl.client.clusters import readable_address
 from mqctl.client.engine import Engine
 from mqctl.client.rebalance import Strategy
-from mqctl.client.topics import PERM_READ
 from mqctl.errors import ConnectionFailed, MqError, NotFound
 from mqctl.names import RETRY_PREFIX
 from mqctl.remoting import bodies
@@ -20,6 +19,7 @@ from mqctl.remoting.bodies import ConsumerList, MessageQueue, TopicRouteData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command, header_fields
 from mqctl.remoting.headers import ConsumerGroupHeader
+from mqctl.remoting.topicbits import PERM_READ
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from mqctl.client.admin import AUTO_CREATE_TOPIC
 from mqctl.client.naming import check_topic
 from mqctl.errors import MqError
+from mqctl.names import AUTO_CREATE_TOPIC
 from mqctl.remoting import compression
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.codes import RequestCode

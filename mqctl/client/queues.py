@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from mqctl.client.clusters import master_of
 from mqctl.client.faults import FaultTable
-from mqctl.client.topics import PERM_WRITE
 from mqctl.remoting.bodies import MessageQueue, TopicRouteData
+from mqctl.remoting.topicbits import PERM_WRITE
 from mqctl.store.javahash import java_hash
 
 

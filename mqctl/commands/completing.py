@@ -25,8 +25,8 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     """Consumer groups that begin like this, likewise."""
 
     async def groups(admin: Admin) -> list[str]:
-        from mqctl.client.consumers import known_groups
-        from mqctl.client.everywhere import brokers_of
+        from mqctl.client.admin.consumers import known_groups
+        from mqctl.client.admin.everywhere import brokers_of
 
         return list((await known_groups(admin, brokers_of(await admin.cluster_info(), None))).brokers)
 

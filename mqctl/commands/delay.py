@@ -14,7 +14,7 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.pending import Pending
+    from mqctl.client.admin.pending import Pending
 
 app = noun("List delayed messages and take them back.")
 
@@ -91,7 +91,7 @@ def cancel(
     session = session_of(ctx)
 
     async def work(admin: Admin) -> list[Pending]:
-        from mqctl.client.pending import Waiting
+        from mqctl.client.admin.pending import Waiting
 
         found = await _named(session, admin, cluster, msg_id)
         for pending in found if not dry_run else ():
@@ -104,8 +104,8 @@ def cancel(
 async def _find(session: Session, admin: Admin, cluster: str | None, **wanted: str | None) -> list[Pending]:
     import asyncio
 
+    from mqctl.client.admin.pending import Waiting
     from mqctl.client.clusters import masters
-    from mqctl.client.pending import Waiting
 
     brokers = masters(await admin.cluster_info(), cluster)
     now_ms = int(session.env.clock() * 1000)
@@ -137,7 +137,7 @@ def _row(pending: Pending) -> dict[str, Any]:
 
 
 async def _full_row(admin: Admin, pending: Pending) -> dict[str, Any]:
-    from mqctl.client.pending import Waiting
+    from mqctl.client.admin.pending import Waiting
 
     message = await Waiting(admin, pending.broker_name, pending.address).read(pending)
     return {**_row(pending), "properties": message.properties, "body": message.body.decode(errors="backslashreplace")}

@@ -14,7 +14,7 @@ from mqctl.errors import ConfigError
 from mqctl.output import Column
 
 if TYPE_CHECKING:
-    from mqctl.client.importing import Change
+    from mqctl.client.admin.importing import Change
 
 IMPORTED: Final = [
     Column("kind"),
@@ -60,8 +60,8 @@ def carry_out(session: Session, changes: list[Change], *, yes: bool, dry_run: bo
 
 
 def _do(session: Session, changes: list[Change]) -> None:
-    from mqctl.client import importing
-    from mqctl.client.topics import ORDER_NAMESPACE
+    from mqctl.client.admin import importing
+    from mqctl.client.admin.topics import ORDER_NAMESPACE
 
     with Counting(session, "changed", len(changes)) as told:
         session.ask(lambda admin: importing.carry_out(admin, changes, told))

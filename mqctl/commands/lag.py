@@ -21,7 +21,7 @@ from mqctl.times import duration_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.progress import GroupProgress
+    from mqctl.client.admin.progress import GroupProgress
     from mqctl.errors import MqError
 
 app = single()
@@ -114,8 +114,8 @@ def lag(
 async def _measure(
     session: Session, admin: Admin, groups: list[str], topic: str | None, cluster: str | None, with_clients: bool
 ) -> tuple[list[GroupProgress], dict[str, MqError]]:
-    from mqctl.client.everywhere import brokers_of
-    from mqctl.client.progress import add_clients, add_delays, progress_of
+    from mqctl.client.admin.everywhere import brokers_of
+    from mqctl.client.admin.progress import add_clients, add_delays, progress_of
     from mqctl.names import is_system_group
 
     known = await find_groups(admin, cluster)

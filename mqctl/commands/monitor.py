@@ -15,7 +15,7 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.monitoring import Event, Monitor
+    from mqctl.client.admin.monitoring import Event, Monitor
 
 app = single()
 
@@ -50,7 +50,7 @@ def monitor(
       mqctl monitor order-service --max-lag 1000 --every 10 -o json
       mqctl monitor --once --max-seconds 60
     """
-    from mqctl.client.monitoring import Limits, Monitor
+    from mqctl.client.admin.monitoring import Limits, Monitor
 
     session = session_of(ctx)
     watching = Monitor(Limits(max_lag, max_seconds), cluster, groups or ())

@@ -17,7 +17,7 @@ from mqctl.times import parse_time
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.repositioning import Plan
+    from mqctl.client.admin.repositioning import Plan
 
 app = noun("Show and move the offsets of consumer groups.")
 
@@ -46,7 +46,7 @@ def get(ctx: typer.Context, group: GroupArgument, topic: TopicOption) -> None:
     session = session_of(ctx)
 
     async def work(admin: Admin) -> Plan:
-        from mqctl.client.repositioning import current, topic_queues
+        from mqctl.client.admin.repositioning import current, topic_queues
 
         await _check_group(admin, group)
         return await current(admin, group, await topic_queues(admin, topic))
@@ -95,13 +95,13 @@ def skip(
     Example:
       mqctl offset skip order-service -t orders
     """
-    from mqctl.client.repositioning import LATEST
+    from mqctl.client.admin.repositioning import LATEST
 
     _reset(session_of(ctx), group, topic, LATEST, yes, dry_run)
 
 
 def _timestamp(session: Session, text: str) -> int:
-    from mqctl.client.repositioning import EARLIEST, LATEST
+    from mqctl.client.admin.repositioning import EARLIEST, LATEST
 
     ends = {"earliest": EARLIEST, "latest": LATEST, "now": LATEST, "-1": LATEST}  # the last two are mqadmin's
     try:
@@ -111,7 +111,7 @@ def _timestamp(session: Session, text: str) -> int:
 
 
 def _reset(session: Session, group: str, topic: str, timestamp_ms: int, yes: bool, dry_run: bool) -> None:
-    from mqctl.client.repositioning import plan_by_time, reset_running, write_offsets
+    from mqctl.client.admin.repositioning import plan_by_time, reset_running, write_offsets
 
     async def make(admin: Admin) -> Plan:
         await _check_group(admin, group)
@@ -148,7 +148,7 @@ def set_offset(
         raise typer.BadParameter(f"{queue!r} is not a queue: write 3 or broker-a:3", param_hint="--queue")
 
     async def make(admin: Admin) -> Plan:
-        from mqctl.client.repositioning import plan_queue
+        from mqctl.client.admin.repositioning import plan_queue
 
         await _check_group(admin, group)
         return await plan_queue(admin, group, topic, broker_name or None, int(number), to)
@@ -174,7 +174,7 @@ def clone(
     """
 
     async def make(admin: Admin) -> Plan:
-        from mqctl.client.repositioning import plan_clone
+        from mqctl.client.admin.repositioning import plan_clone
 
         known = await find_groups(admin, None)
         return await plan_clone(admin, source, target, known.find(source), topic)
@@ -193,7 +193,7 @@ async def _check_group(admin: Admin, group: str) -> None:
 def _write(
     session: Session, summary: str, make: Callable[[Admin], Awaitable[Plan]], force: bool, yes: bool, dry_run: bool
 ) -> None:
-    from mqctl.client.repositioning import write_offsets
+    from mqctl.client.admin.repositioning import write_offsets
     from mqctl.errors import MqError
 
     async def make_checked(admin: Admin) -> Plan:

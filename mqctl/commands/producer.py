@@ -15,7 +15,7 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.everywhere import Answers
     from mqctl.remoting.bodies import ProducerConnection
     from mqctl.remoting.bodies_admin import ProducerTable
 
@@ -54,8 +54,8 @@ def list_producers(
 
 
 async def _tables(admin: Admin, broker: str | None, cluster: str | None) -> Answers[ProducerTable]:
-    from mqctl.client.consumers import producer_table
-    from mqctl.client.everywhere import brokers_of
+    from mqctl.client.admin.consumers import producer_table
+    from mqctl.client.admin.everywhere import brokers_of
 
     brokers = {broker: broker} if broker is not None else brokers_of(await admin.cluster_info(), cluster)
     return await producer_table(admin, brokers)
@@ -63,7 +63,7 @@ async def _tables(admin: Admin, broker: str | None, cluster: str | None) -> Answ
 
 def _producer_rows(tables: dict[str, ProducerTable]) -> list[dict[str, Any]]:
     """A producer is connected to several brokers and listed once."""
-    from mqctl.client.consumers import version_text
+    from mqctl.client.admin.consumers import version_text
 
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for name, table in tables.items():
@@ -106,7 +106,7 @@ def connections(
     Example:
       mqctl producer connections order-entry -t orders
     """
-    from mqctl.client.consumers import version_text
+    from mqctl.client.admin.consumers import version_text
 
     session = session_of(ctx)
     answers = session.ask(lambda admin: _connections(admin, group, topic))
@@ -133,9 +133,9 @@ def connections(
 
 
 async def _connections(admin: Admin, group: str, topic: str) -> Answers[ProducerConnection | None]:
+    from mqctl.client.admin.consumers import producer_connection
+    from mqctl.client.admin.everywhere import ask_all
     from mqctl.client.clusters import readable_address
-    from mqctl.client.consumers import producer_connection
-    from mqctl.client.everywhere import ask_all
 
     route = await admin.topic_route(topic)
     brokers = {

@@ -14,7 +14,7 @@ from mqctl.replays import Record, Replay
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.replaying import Aim
+    from mqctl.client.admin.replaying import Aim
     from mqctl.client.results import SendResult
     from mqctl.remoting.message import ReceivedMessage
 
@@ -27,7 +27,7 @@ async def _source(session: Session, admin: Admin, wanted: Replay) -> AsyncIterat
         since=wanted.since,
         until=wanted.until,
     )
-    from mqctl.client.replaying import from_records, queue_name
+    from mqctl.client.admin.replaying import from_records, queue_name
 
     if wanted.store is None:
         async for message in selected(admin, wanted.topic, wanted.tag, selection):
@@ -77,8 +77,8 @@ class Run:
                 yield message
             return
         from mqctl.client.admin import Admin
-        from mqctl.client.copying import check_index, is_stored
-        from mqctl.client.replaying import unsent
+        from mqctl.client.admin.copying import check_index, is_stored
+        from mqctl.client.admin.replaying import unsent
 
         async with Admin(self.wanted.target, timeout=self._session.timeout) as target:
             await check_index(target, aim.topic)
@@ -91,14 +91,14 @@ class Run:
 
     async def _settle_ends(self, admin: Admin) -> None:
         """What arrives from now on is not for this replay: it may be its own copies."""
-        from mqctl.client.scanning import find_spans
+        from mqctl.client.admin.scanning import find_spans
 
         if self.wanted.store is None and not self.wanted.ends:
             spans = await find_spans(admin, self.wanted.topic)
             self.wanted.ends = {f"{span.queue.broker_name}:{span.queue.queue_id}": span.end for span in spans}
 
     def _aim(self, on_lane: Callable[[], None]) -> Aim:
-        from mqctl.client.replaying import Aim, check_target
+        from mqctl.client.admin.replaying import Aim, check_target
 
         check_target(self.wanted.into)
         return Aim(self.wanted.into, f"replay {self.wanted.id}", self.wanted.lanes, on_lane)
@@ -110,8 +110,8 @@ class Run:
     async def send(self, admin: Admin, record: Record) -> None:
         import asyncio
 
-        from mqctl.client.copying import Copier
-        from mqctl.client.replaying import Pace, queue_name, replay
+        from mqctl.client.admin.copying import Copier
+        from mqctl.client.admin.replaying import Pace, queue_name, replay
 
         aim = self._aim(record.save)
         await self._settle_ends(admin)

@@ -42,7 +42,7 @@ def one_of(cluster: str | None, broker: str | None) -> None:
 
 async def chosen(admin: Admin, cluster: str | None, broker: str | None) -> list[Instance]:
     """Masters and slaves, of the cluster, of the name, or all there are. Raises NotFound."""
-    from mqctl.client.brokers import find_instances
+    from mqctl.client.admin.brokers import find_instances
 
     return find_instances(await admin.cluster_info(), cluster, broker)
 
@@ -50,7 +50,7 @@ async def chosen(admin: Admin, cluster: str | None, broker: str | None) -> list[
 async def chosen_masters(admin: Admin, cluster: str | None, broker: str | None) -> dict[str, str]:
     """Addresses by name, for what only masters do. Without a choice there must be one cluster. Raises NotFound,
     ConfigError."""
-    from mqctl.client.brokers import find_instances
+    from mqctl.client.admin.brokers import find_instances
     from mqctl.client.clusters import masters
     from mqctl.errors import NotFound
 

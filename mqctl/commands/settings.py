@@ -15,8 +15,8 @@ from mqctl.errors import NotFound
 from mqctl.output import Column
 
 if TYPE_CHECKING:
-    from mqctl.client.brokers import SettingChange
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.brokers import SettingChange
+    from mqctl.client.admin.everywhere import Answers
 
 SETTINGS: Final = [Column("server"), Column("key"), Column("value")]
 CHANGES: Final = [
@@ -42,7 +42,7 @@ def parse_pairs(texts: Iterable[str]) -> dict[str, str]:
 
 
 def show_settings(session: Session, answers: Answers[dict[str, str]], keys: list[str] | None) -> None:
-    from mqctl.client.everywhere import guess
+    from mqctl.client.admin.everywhere import guess
 
     known = {key for settings in answers.given.values() for key in settings}
     for key in keys or ():

@@ -16,7 +16,7 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.restoring import Restored
+    from mqctl.client.admin.restoring import Restored
     from mqctl.journal import Entry
 
 app = single()
@@ -83,12 +83,12 @@ def _find(session: Session, what: str | None) -> Entry:
 
 def _undo(session: Session, entry: Entry, *, force: bool, yes: bool, dry_run: bool) -> None:
     async def look(admin: Admin) -> list[Restored]:
-        from mqctl.client.restoring import look
+        from mqctl.client.admin.restoring import look
 
         return await look(admin, entry)
 
     async def put_back(admin: Admin) -> None:
-        from mqctl.client.restoring import put_back
+        from mqctl.client.admin.restoring import put_back
 
         await put_back(admin, entry, found)
 

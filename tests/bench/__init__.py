@@ -1,4 +1,4 @@
-"""mqctl and Apache RocketMQ 4.9.7 under the same load: ``python -m tests.bench`` (see README.md).
+"""mqctl and Apache RocketMQ 4.9.7 under the same load: ``python -m tests.bench`` (see docs/benchmarks.md).
 
 __main__  options, order of the brokers
 rounds    one round: the phases on one fresh broker

@@ -363,7 +363,9 @@ def test_a_prompt(spark: Machine, store: str, tmp_path: Path) -> None:
         terminal.close()
 
 
-def test_ctrl_c_ends_spark(spark: Machine, store: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_spark(spark: Machine, store: str, tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C, or what a program is ended with by others: nothing goes on running, nothing is left behind."""
     os.mkfifo(spark.home / "started")
     script(spark.home / "bin" / "spark-submit", f"#!/bin/sh\necho $$ >{spark.home}/started\nexec /bin/sleep 600\n")
     terminal = Terminal(
@@ -371,8 +373,11 @@ def test_ctrl_c_ends_spark(spark: Machine, store: str, tmp_path: Path) -> None:
     )
     try:
         process_id = int((spark.home / "started").read_text())
-        terminal.press(b"\x03")
-        assert terminal.end() == 128 + signal.SIGINT
+        if number == signal.SIGINT:
+            terminal.press(b"\x03")
+        else:
+            terminal.process.send_signal(number)
+        assert terminal.end() == 128 + number
     finally:
         terminal.close()
     assert not psutil.pid_exists(process_id)

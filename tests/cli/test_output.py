@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from mqctl.client.topics import parse_perm, perm_text
+from mqctl.client.admin.topics import parse_perm, perm_text
 from mqctl.env import Environment
 from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError, StoreError
 from mqctl.exit import ExitCode, exit_code

@@ -9,7 +9,7 @@ import pytest
 
 from mqctl.exit import ExitCode
 from mqctl.remoting.bodies_acl import PlainAccessConfig
-from mqctl.server.broker.aclfiles import AclFiles
+from mqctl.server.broker.admin.aclfiles import AclFiles
 from tests.cli.running import Cli
 from tests.interop.acting import mqadmin_in
 from tests.peers import wire

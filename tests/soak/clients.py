@@ -23,8 +23,8 @@ from mqctl.client import (
     TransactionState,
 )
 from mqctl.client.admin import Admin
-from mqctl.client.progress import consume_stats
-from mqctl.client.topics import delete_topic
+from mqctl.client.admin.progress import consume_stats
+from mqctl.client.admin.topics import delete_topic
 from mqctl.remoting.bodies import TopicConfig
 
 from .cast import QUEUES, Kind, Part, Role, Task, group, topics

@@ -14,8 +14,8 @@ from mqctl.commands.telling import report_missing
 from mqctl.output import Column
 
 if TYPE_CHECKING:
-    from mqctl.client.acl import Account
     from mqctl.client.admin import Admin
+    from mqctl.client.admin.acl import Account
 
 account = noun("Show and change accounts.")
 app.add_typer(account, name="account")
@@ -52,7 +52,7 @@ def list_accounts(
       mqctl acl account list
       mqctl acl account list -b broker-a --show-secrets -o json
     """
-    from mqctl.client.acl import acl_config
+    from mqctl.client.admin.acl import acl_config
     from mqctl.remoting.bodies_acl import MASKED
 
     session = session_of(ctx)
@@ -113,7 +113,7 @@ def update(
       mqctl acl account update order-service --default-topic-perm DENY --dry-run
       mqctl acl account update operators --secret-key 12345678 --admin -c DefaultCluster
     """
-    from mqctl.client.acl import change_account
+    from mqctl.client.admin.acl import change_account
 
     session = session_of(ctx)
     if secret_key == "-":
@@ -183,7 +183,7 @@ def delete(
 
 
 def _delete(session: Session, access_key: str, cluster: str | None, broker: str | None, dry_run: bool) -> None:
-    from mqctl.client.acl import acl_config, delete_account, find_account
+    from mqctl.client.admin.acl import acl_config, delete_account, find_account
     from mqctl.errors import NotFound
 
     async def work(admin: Admin, address: str) -> None:

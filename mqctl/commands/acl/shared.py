@@ -10,7 +10,7 @@ from mqctl.commands.selecting import chosen, one_of
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.everywhere import Answers
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def everywhere(
     one_of(cluster, broker)
 
     async def run(admin: Admin) -> Answers[T]:
-        from mqctl.client.everywhere import ask_all
+        from mqctl.client.admin.everywhere import ask_all
 
         addresses = [one.address for one in await chosen(admin, cluster, broker)]
         return await ask_all({address: address for address in addresses}, lambda address: work(admin, address))

@@ -40,7 +40,7 @@ def list_addresses(ctx: typer.Context, cluster: ClusterOption = None, broker: Br
     Example:
       mqctl acl whitelist list -o json
     """
-    from mqctl.client.acl import acl_config
+    from mqctl.client.admin.acl import acl_config
 
     session = session_of(ctx)
     answers = everywhere(session, cluster, broker, acl_config)
@@ -75,7 +75,7 @@ def set_addresses(
         confirm(session, f"Let in everybody from {', '.join(wanted) or 'nowhere'} on {where}. Go on?", yes)
 
     async def work(admin: Admin, address: str) -> tuple[list[str], list[str]]:
-        from mqctl.client.acl import acl_config, set_white_addresses
+        from mqctl.client.admin.acl import acl_config, set_white_addresses
 
         before = (await acl_config(admin, address)).global_white_addrs
         if dry_run:
@@ -99,7 +99,7 @@ def version(ctx: typer.Context, cluster: ClusterOption = None, broker: BrokerOpt
     Example:
       mqctl acl version -c DefaultCluster
     """
-    from mqctl.client.acl import acl_version
+    from mqctl.client.admin.acl import acl_version
 
     session = session_of(ctx)
     answers = everywhere(session, cluster, broker, acl_version)

@@ -14,10 +14,9 @@ LOCAL: Final = "local[*]"
 _KNOWN: Final = re.compile(r"local(\[(\d+|\*)(,\d+)?\])?|yarn|k8s://.+|spark://[^,/]+(,[^,/]+)*")
 _ANSWER_S: Final = 5.0
 
-# For all: times as text are in UTC wherever a part of the job runs; what is asked for reaches the source.
+# For all: times as text are in UTC wherever a part of the job runs.
 EVERYWHERE: Final = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

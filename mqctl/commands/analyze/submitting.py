@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqctl.commands.analyze.cluster import LOCAL, LOOPBACK, check_master, is_local, settings
+from mqctl.commands.analyze.ending import ending_in_order
 from mqctl.commands.analyze.finding import Spark, find_spark
 from mqctl.commands.analyze.jobfiles import MAIN, job_files, write_zip
 from mqctl.errors import ConfigError, MqError
@@ -86,6 +87,7 @@ def submitted(variables: Mapping[str, str], place: Place, request: Request) -> I
     check_master(place.master)
     spark = find_spark(variables)
     with (
+        ending_in_order(),
         tempfile.TemporaryDirectory(prefix="mqctl-analyze-", dir=_short_folder()) as name,
         contextlib.ExitStack() as stack,
     ):

@@ -15,7 +15,7 @@ from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.everywhere import Answers
     from mqctl.remoting.codes import RequestCode
 
 CLEANED: Final = [Column("brokerAddr", "BROKER"), Column("done")]
@@ -96,8 +96,8 @@ def _clean(
     confirm(session, f"{words} at {', '.join(addresses)}. Go on?", yes)
 
     async def ask(admin: Admin) -> Answers[None]:
-        from mqctl.client.brokers import clean
-        from mqctl.client.everywhere import ask_all
+        from mqctl.client.admin.brokers import clean
+        from mqctl.client.admin.everywhere import ask_all
 
         return await ask_all({address: address for address in addresses}, lambda address: clean(admin, address, what))
 

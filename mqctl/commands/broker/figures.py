@@ -15,8 +15,8 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.brokers import GroupQueue
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.brokers import GroupQueue
+    from mqctl.client.admin.everywhere import Answers
 
 FIGURES: Final = [Column("brokerAddr", "BROKER"), Column("key"), Column("value")]
 
@@ -42,7 +42,7 @@ def status(ctx: typer.Context, broker: BrokerArgument = None, cluster: ClusterOp
 
 
 async def _runtimes(admin: Admin, cluster: str | None, broker: str | None) -> Answers[dict[str, str]]:
-    from mqctl.client.everywhere import ask_all
+    from mqctl.client.admin.everywhere import ask_all
 
     found = await chosen(admin, cluster, broker)
     return await ask_all({instance.address: instance.address for instance in found}, admin.runtime_info)
@@ -86,8 +86,8 @@ def consume_stats(
 
 
 async def _consumed(admin: Admin, cluster: str | None, broker: str | None, ordered: bool) -> Answers[list[GroupQueue]]:
-    from mqctl.client.brokers import broker_consume_stats
-    from mqctl.client.everywhere import ask_all
+    from mqctl.client.admin.brokers import broker_consume_stats
+    from mqctl.client.admin.everywhere import ask_all
 
     brokers = await chosen_masters(admin, cluster, broker)
     return await ask_all(brokers, lambda address: broker_consume_stats(admin, address, ordered=ordered))

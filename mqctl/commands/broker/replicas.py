@@ -16,7 +16,7 @@ from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.replicas import Replica
+    from mqctl.client.admin.replicas import Replica
     from mqctl.errors import MqError
 
 REPLICAS: Final = [
@@ -46,7 +46,7 @@ def ha(
     session = session_of(ctx)
 
     async def work(admin: Admin) -> tuple[list[Replica], dict[str, MqError]]:
-        from mqctl.client.replicas import replicas
+        from mqctl.client.admin.replicas import replicas
 
         return await replicas(admin, await chosen(admin, cluster, broker))
 

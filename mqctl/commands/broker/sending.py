@@ -15,7 +15,7 @@ from mqctl.exit import ExitCode
 from mqctl.output import Column, Row
 
 if TYPE_CHECKING:
-    from mqctl.client.timing import Timed
+    from mqctl.client.admin.timing import Timed
 
 SENT: Final = [Column("rtMs"), Column("sendResult"), Column("msgId")]
 
@@ -46,8 +46,8 @@ def send_test(
 async def _send(session: Session, name: str, count: int, size: int, sent: Callable[[Timed], None]) -> list[MqError]:
     from mqctl.client import Producer
     from mqctl.client.admin import Admin
-    from mqctl.client.brokers import find_instances
-    from mqctl.client.timing import time_sends
+    from mqctl.client.admin.brokers import find_instances
+    from mqctl.client.admin.timing import time_sends
 
     async with Admin(session.name_servers, timeout=session.timeout) as admin:
         find_instances(await admin.cluster_info(), None, name)

@@ -14,8 +14,8 @@ from mqctl.commands.settings import KeysArgument, PairsArgument, ask_before, fin
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.brokers import SettingChange
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.brokers import SettingChange
+    from mqctl.client.admin.everywhere import Answers
 
 config = noun("Show and change the settings of running brokers.")
 app.add_typer(config, name="config")
@@ -38,8 +38,8 @@ def get(
 
 
 async def _configs(admin: Admin, cluster: str | None, broker: str | None) -> Answers[dict[str, str]]:
-    from mqctl.client.brokers import broker_config
-    from mqctl.client.everywhere import ask_all
+    from mqctl.client.admin.brokers import broker_config
+    from mqctl.client.admin.everywhere import ask_all
 
     found = await chosen(admin, cluster, broker)
     return await ask_all(
@@ -73,7 +73,7 @@ def set_config(
         ask_before(session, wanted, brokers, yes)
 
     async def change(admin: Admin) -> list[SettingChange]:
-        from mqctl.client.brokers import change_settings
+        from mqctl.client.admin.brokers import change_settings
 
         return await change_settings(admin, brokers, wanted, name_servers=False, dry_run=dry_run)
 

@@ -16,8 +16,8 @@ from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.draining import Drained
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.draining import Drained
+    from mqctl.client.admin.everywhere import Answers
 
 COUNTS: Final = [Column("namesrvAddr", "NAME SERVER"), Column("topics")]
 
@@ -76,7 +76,7 @@ def _set_writable(session: Session, name: str, *, writable: bool, yes: bool, dry
 
 async def _check(admin: Admin, name: str) -> list[str]:
     """The name servers. Raises NotFound for a broker that has not registered: they would answer 0 topics."""
-    from mqctl.client.brokers import find_instances
+    from mqctl.client.admin.brokers import find_instances
     from mqctl.errors import NotFound
 
     found = find_instances(await admin.cluster_info(), None, name)
@@ -86,8 +86,8 @@ async def _check(admin: Admin, name: str) -> list[str]:
 
 
 async def _at_all(admin: Admin, name: str, writable: bool) -> Answers[int]:
-    from mqctl.client.brokers import set_writable
-    from mqctl.client.everywhere import ask_all
+    from mqctl.client.admin.brokers import set_writable
+    from mqctl.client.admin.everywhere import ask_all
 
     servers = {address: address for address in admin.name_server_addresses}
     return await ask_all(servers, lambda address: set_writable(admin, address, name, writable=writable))
@@ -142,7 +142,7 @@ def drain(
         )
 
     async def work(admin: Admin) -> None:
-        from mqctl.client.draining import drain
+        from mqctl.client.admin.draining import drain
 
         await drain(admin, name, quiet_seconds=quiet, until_consumed=consumed, tell=tell, dry_run=dry_run)
 

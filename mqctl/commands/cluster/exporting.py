@@ -55,7 +55,7 @@ def metadata(
     name = "metadata" if both else "topic" if topics else "subscriptionGroup"
 
     async def work(admin: Admin) -> Exported:
-        from mqctl.client.metadata import read_metadata, to_document
+        from mqctl.client.admin.metadata import read_metadata, to_document
 
         found, answers = await read_metadata(admin, await chosen_masters(admin, cluster, broker), special=special)
         wanted = found.only(topics=topics or both, groups=groups or both)
@@ -76,7 +76,7 @@ def configs(ctx: typer.Context, cluster: ClusterOption = None, folder: FolderOpt
     session = session_of(ctx)
 
     async def work(admin: Admin) -> Exported:
-        from mqctl.client.exporting import configs
+        from mqctl.client.admin.exporting import configs
 
         return await configs(admin, await chosen(admin, cluster, None))
 
@@ -94,7 +94,7 @@ def metrics(ctx: typer.Context, cluster: ClusterOption = None, folder: FolderOpt
     session = session_of(ctx)
 
     async def work(admin: Admin) -> Exported:
-        from mqctl.client.exporting import metrics
+        from mqctl.client.admin.exporting import metrics
 
         return await metrics(admin, await chosen(admin, cluster, None), int(session.env.clock() * 1000))
 

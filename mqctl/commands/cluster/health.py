@@ -58,7 +58,7 @@ def health(
 async def _look(admin: Admin, brokers: Any) -> tuple[dict[str, MqError | None], Seen]:
     import asyncio
 
-    from mqctl.client.brokers import namesrv_config
+    from mqctl.client.admin.brokers import namesrv_config
     from mqctl.errors import MqError
 
     async def ping(address: str) -> MqError | None:

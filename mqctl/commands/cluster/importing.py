@@ -15,7 +15,7 @@ from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.importing import Change
+    from mqctl.client.admin.importing import Change
 
 
 @app.command("import", cls=AdminCommand)
@@ -47,7 +47,7 @@ def import_metadata(
       mqctl cluster import metadata.json -n other:9876 -c DefaultCluster --yes
       mqctl cluster import - --context staging --map broker-x=broker-a --yes
     """
-    from mqctl.client.metadata import from_document
+    from mqctl.client.admin.metadata import from_document
 
     one_of(cluster, broker)
     session = session_of(ctx)
@@ -57,7 +57,7 @@ def import_metadata(
     chosen = dict(_pair(text) for text in mapping or ())
 
     async def work(admin: Admin) -> list[Change]:
-        from mqctl.client.importing import plan, sources
+        from mqctl.client.admin.importing import plan, sources
 
         brokers = await chosen_masters(admin, cluster, broker)
         return await plan(admin, found, brokers, sources(found, list(brokers), chosen))

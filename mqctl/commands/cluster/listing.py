@@ -14,8 +14,8 @@ from mqctl.commands.watching import WatchOption, watch
 from mqctl.output import Column
 
 if TYPE_CHECKING:
+    from mqctl.client.admin.load import Load
     from mqctl.client.clusters import Instance
-    from mqctl.client.load import Load
 
 
 def _percent(ratio: float) -> str:

@@ -77,7 +77,7 @@ async def _measure(session: Session, admin: Admin, cluster: str | None, count: i
 
 
 async def _figures(producer: Producer, topic: str, count: int, size: int) -> dict[str, Any]:
-    from mqctl.client.timing import time_sends
+    from mqctl.client.admin.timing import time_sends
 
     timed = [one async for one in time_sends(producer, topic, count, size)]
     stored = [one.milliseconds for one in timed if one.error is None]

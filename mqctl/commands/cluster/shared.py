@@ -10,8 +10,8 @@ from mqctl.commands.selecting import chosen
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
+    from mqctl.client.admin.load import Load
     from mqctl.client.clusters import Instance
-    from mqctl.client.load import Load
     from mqctl.errors import MqError
 
 app = noun("Show what runs, how busy it is, and whether it is well.")
@@ -29,8 +29,8 @@ class Seen:
 
 async def look(session: Session, admin: Admin, cluster: str | None) -> Seen:
     """Raises the first failure when no broker answers."""
-    from mqctl.client.everywhere import ask_all
-    from mqctl.client.load import Load
+    from mqctl.client.admin.everywhere import ask_all
+    from mqctl.client.admin.load import Load
 
     instances = await chosen(admin, cluster, None)
     answers = await ask_all({instance.address: instance.address for instance in instances}, admin.runtime_info)

@@ -16,7 +16,7 @@ from mqctl.errors import ConfigError
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.importing import Change
+    from mqctl.client.admin.importing import Change
 
 
 @app.command(cls=AdminCommand)
@@ -43,8 +43,8 @@ def apply(
     groups = _groups(read_document(session, file), str(file))
 
     async def work(admin: Admin) -> list[Change]:
-        from mqctl.client.importing import plan
-        from mqctl.client.metadata import Metadata, Tables
+        from mqctl.client.admin.importing import plan
+        from mqctl.client.admin.metadata import Metadata, Tables
 
         brokers = await chosen_masters(admin, cluster, broker)
         return await plan(admin, Metadata({"": Tables(groups=groups)}, {}), brokers, dict.fromkeys(brokers, ""))

@@ -35,7 +35,7 @@ def connections(ctx: typer.Context, group: GroupArgument, cluster: ClusterOption
     Example:
       mqctl consumer connections order-service
     """
-    from mqctl.client.consumers import version_text
+    from mqctl.client.admin.consumers import version_text
 
     session = session_of(ctx)
     found = session.ask(lambda admin: _members(admin, group, cluster))
@@ -57,7 +57,7 @@ def connections(ctx: typer.Context, group: GroupArgument, cluster: ClusterOption
 
 
 async def _members(admin: Admin, group: str, cluster: str | None) -> ConsumerConnection:
-    from mqctl.client.consumers import members
+    from mqctl.client.admin.consumers import members
     from mqctl.errors import NotFound
 
     found = await members(admin, (await find_groups(admin, cluster)).find(group), group)

@@ -17,8 +17,8 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.consumers import KnownGroups
-    from mqctl.client.progress import GroupProgress, QueueProgress
+    from mqctl.client.admin.consumers import KnownGroups
+    from mqctl.client.admin.progress import GroupProgress, QueueProgress
     from mqctl.errors import MqError
 
 SystemOption = Annotated[bool, typer.Option("--system/--no-system", help="With the groups of the servers themselves.")]
@@ -102,7 +102,7 @@ def progress(
 async def _all(
     session: Session, admin: Admin, cluster: str | None, system: bool
 ) -> tuple[list[GroupProgress], dict[str, MqError]]:
-    from mqctl.client.progress import progress_of
+    from mqctl.client.admin.progress import progress_of
 
     known = await find_groups(admin, cluster)
     groups = _wanted(known, system)
@@ -119,7 +119,7 @@ def _show_all(session: Session, found: list[GroupProgress], failed: dict[str, Mq
 
 
 def _group_row(progress: GroupProgress) -> dict[str, Any]:
-    from mqctl.client.consumers import version_text
+    from mqctl.client.admin.consumers import version_text
 
     connection = progress.connection
     clients = connection.connection_set if connection is not None else []
@@ -137,7 +137,7 @@ def _group_row(progress: GroupProgress) -> dict[str, Any]:
 
 def _one_group(session: Session, group: str, topic: str | None, clients: bool, cluster: str | None) -> Any:
     async def work(admin: Admin) -> GroupProgress:
-        from mqctl.client.progress import add_clients, progress_of
+        from mqctl.client.admin.progress import add_clients, progress_of
 
         known = await find_groups(admin, cluster)
         known.find(group)

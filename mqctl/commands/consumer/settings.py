@@ -16,8 +16,8 @@ from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.consumers import GroupConfig
-    from mqctl.client.groups import Deletable, Outcome
+    from mqctl.client.admin.consumers import GroupConfig
+    from mqctl.client.admin.groups import Deletable, Outcome
     from mqctl.errors import MqError
 
 
@@ -43,8 +43,8 @@ def config(ctx: typer.Context, group: GroupArgument, cluster: ClusterOption = No
 
 
 async def _configs(admin: Admin, group: str, cluster: str | None) -> tuple[dict[str, GroupConfig], dict[str, MqError]]:
-    from mqctl.client.consumers import group_config
-    from mqctl.client.everywhere import ask_all
+    from mqctl.client.admin.consumers import group_config
+    from mqctl.client.admin.everywhere import ask_all
 
     known = await find_groups(admin, cluster)
     answers = await ask_all(known.find(group), lambda address: group_config(admin, address, group))
@@ -98,7 +98,7 @@ def update(
       mqctl consumer update order-service --retry-max 5
       mqctl consumer update order-service --disable --dry-run
     """
-    from mqctl.client.groups import update_group
+    from mqctl.client.admin.groups import update_group
 
     one_of(cluster, broker)
     given = {
@@ -183,7 +183,7 @@ def delete(
       mqctl consumer delete order-service --dry-run
       mqctl consumer delete order-service --offsets --yes
     """
-    from mqctl.client.groups import delete_everywhere, find_deletable
+    from mqctl.client.admin.groups import delete_everywhere, find_deletable
 
     session = session_of(ctx)
     one_of(cluster, broker)

@@ -11,7 +11,7 @@ from mqctl.commands.completing import complete_groups
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.consumers import KnownGroups
+    from mqctl.client.admin.consumers import KnownGroups
 
 app = noun("Show and change consumer groups, and see how far they are.")
 
@@ -20,8 +20,8 @@ GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", autocompletion=co
 
 async def find_groups(admin: Admin, cluster: str | None) -> KnownGroups:
     """All groups of a cluster, or of all that the name server knows."""
-    from mqctl.client.consumers import known_groups
-    from mqctl.client.everywhere import brokers_of
+    from mqctl.client.admin.consumers import known_groups
+    from mqctl.client.admin.everywhere import brokers_of
 
     return await known_groups(admin, brokers_of(await admin.cluster_info(), cluster))
 

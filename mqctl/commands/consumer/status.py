@@ -89,8 +89,8 @@ def status(
 
 
 async def _ask(admin: Admin, group: str, client: str | None, stacks: bool, cluster: str | None) -> Said:
-    from mqctl.client.consumers import members, running_infos
-    from mqctl.client.everywhere import guess
+    from mqctl.client.admin.consumers import members, running_infos
+    from mqctl.client.admin.everywhere import guess
     from mqctl.errors import NotFound
 
     brokers = (await find_groups(admin, cluster)).find(group)
@@ -107,8 +107,8 @@ async def _ask(admin: Admin, group: str, client: str | None, stacks: bool, clust
 def _print_clients(
     session: Session, clients: list[Connection], infos: dict[str, ConsumerRunningInfo], stacks: bool
 ) -> None:
-    from mqctl.client.consumers import version_text
-    from mqctl.client.diagnosis import verdicts
+    from mqctl.client.admin.consumers import version_text
+    from mqctl.client.admin.diagnosis import verdicts
 
     verdict = verdicts(infos, int(session.env.clock() * 1000))
     rows = []

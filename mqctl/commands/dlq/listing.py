@@ -36,7 +36,7 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.selecting import Selection
+    from mqctl.client.admin.selecting import Selection
     from mqctl.remoting.message import ReceivedMessage
 
 # -- list -----------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def list_groups(
       mqctl dlq list
       mqctl dlq list -o json
     """
-    from mqctl.client.deadletters import dead_letter_topics
+    from mqctl.client.admin.deadletters import dead_letter_topics
 
     session = session_of(ctx)
     found = session.ask(dead_letter_topics)
@@ -125,8 +125,8 @@ def show(
 
 async def _resent(admin: Admin, letter: ReceivedMessage) -> bool | None:
     """None when that cannot be said, such as for a topic that is gone."""
-    from mqctl.client.deadletters import was_sent
-    from mqctl.client.selecting import origin_topic
+    from mqctl.client.admin.deadletters import was_sent
+    from mqctl.client.admin.selecting import origin_topic
     from mqctl.errors import MqError
 
     try:
@@ -136,7 +136,7 @@ async def _resent(admin: Admin, letter: ReceivedMessage) -> bool | None:
 
 
 def _letter_row(letter: ReceivedMessage, resent: bool | None) -> dict[str, Any]:
-    from mqctl.client.selecting import origin_topic
+    from mqctl.client.admin.selecting import origin_topic
     from mqctl.store.properties import ORIGIN_MESSAGE_ID
 
     tries = letter.reconsume_times
@@ -191,7 +191,7 @@ def export(
 
 
 async def _export(admin: Admin, group: str, selection: Selection, file: Path) -> int:
-    from mqctl.client.deadletters import find_dead_letter_topic
+    from mqctl.client.admin.deadletters import find_dead_letter_topic
     from mqctl.store.offline.stream import Exported, Writer
     from mqctl.store.properties import join_properties
 

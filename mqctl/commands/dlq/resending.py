@@ -26,8 +26,8 @@ from mqctl.output import Column, Row
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.deadletters import Sent
-    from mqctl.client.selecting import Selection
+    from mqctl.client.admin.deadletters import Sent
+    from mqctl.client.admin.selecting import Selection
 
 OUTCOMES: Final = [Column(name) for name in ("letterId", "msgId", "topic", "outcome", "newMsgId", "why")]
 
@@ -80,8 +80,8 @@ def resend(
     counts: Counter[str] = Counter()
 
     async def work(admin: Admin) -> None:
-        from mqctl.client.copying import Copier
-        from mqctl.client.deadletters import send_again
+        from mqctl.client.admin.copying import Copier
+        from mqctl.client.admin.deadletters import send_again
 
         async with Copier(session.name_servers, timeout=session.timeout) as copier:
             letters = letters_of(admin, group, selection, max_count)

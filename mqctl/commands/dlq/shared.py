@@ -12,7 +12,7 @@ from mqctl.commands.completing import complete_topics
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.selecting import Selection
+    from mqctl.client.admin.selecting import Selection
     from mqctl.remoting.message import ReceivedMessage
 
 app = noun("List dead letters, show them, send them again, export them.")
@@ -44,7 +44,7 @@ async def letters_of(
     admin: Admin, group: str, selection: Selection, max_count: int | None
 ) -> AsyncIterator[ReceivedMessage]:
     """The oldest first. Raises NotFound for a group without dead letters."""
-    from mqctl.client.deadletters import find_dead_letter_topic
+    from mqctl.client.admin.deadletters import find_dead_letter_topic
     from mqctl.commands.msg.reading import selected
 
     count = 0

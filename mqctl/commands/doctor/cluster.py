@@ -12,7 +12,7 @@ from typing import Final
 
 from mqctl import __version__
 from mqctl.client.admin import Admin
-from mqctl.client.brokers import broker_config
+from mqctl.client.admin.brokers import broker_config
 from mqctl.client.clusters import Instance, instances
 from mqctl.commands.doctor.finding import Finding, note, ok, wrong
 from mqctl.errors import ConnectionFailed, MqError

@@ -21,7 +21,7 @@ IdArgument: Final = typer.Argument(
 
 async def find(admin: Admin, msg_id: str, topic: str | None) -> ReceivedMessage:
     """Raises NotFound."""
-    from mqctl.client.messages import by_id
+    from mqctl.client.admin.messages import by_id
 
     return await by_id(admin, msg_id, topic)
 
@@ -40,8 +40,8 @@ def track(ctx: typer.Context, msg_id: Annotated[str, IdArgument], topic: TopicOp
     session = session_of(ctx)
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
-        from mqctl.client.messages import brokers_of_topic
-        from mqctl.client.tracks import track as tracks_of
+        from mqctl.client.admin.messages import brokers_of_topic
+        from mqctl.client.admin.tracks import track as tracks_of
 
         message = await find(admin, msg_id, topic)
         tracks = await tracks_of(admin, await brokers_of_topic(admin, message.topic), message)

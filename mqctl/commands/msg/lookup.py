@@ -30,7 +30,7 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.everywhere import Answers
     from mqctl.remoting.bodies_admin import ConsumeQueueEntries
     from mqctl.remoting.message import ReceivedMessage
 
@@ -92,7 +92,7 @@ def get(
 
 
 async def _get(admin: Admin, ids: list[str], topic: str | None, place: str | None) -> list[ReceivedMessage]:
-    from mqctl.client.messages import by_place
+    from mqctl.client.admin.messages import by_place
     from mqctl.remoting.bodies import MessageQueue
 
     if place is None:
@@ -142,7 +142,7 @@ def query(
 async def _query(
     admin: Admin, topic: str, key: str, since: int | None, until: int | None, maximum: int
 ) -> Answers[list[ReceivedMessage]]:
-    from mqctl.client.messages import END_OF_TIME, Period, by_key
+    from mqctl.client.admin.messages import END_OF_TIME, Period, by_key
 
     period = Period(since or 0, END_OF_TIME if until is None else until)
     answers = await by_key(admin, topic, key, maximum=maximum, period=period)
@@ -203,7 +203,7 @@ async def _entries(
     admin: Admin, topic: str, broker: str | None, queue_id: int, start: int, count: int, group: str | None
 ) -> ConsumeQueueEntries:
     """`broker`: its name or its address."""
-    from mqctl.client.messages import brokers_of_topic, queue_entries
+    from mqctl.client.admin.messages import brokers_of_topic, queue_entries
 
     brokers = await brokers_of_topic(admin, topic)
     for name, address in brokers.items():

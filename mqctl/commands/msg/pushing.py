@@ -53,8 +53,8 @@ def push(
 
 
 async def _push(admin: Admin, msg_id: str, topic: str | None, group: str, client: str | None) -> dict[str, Any]:
-    from mqctl.client.consumers import members
-    from mqctl.client.messages import brokers_of_topic, consume_directly
+    from mqctl.client.admin.consumers import members
+    from mqctl.client.admin.messages import brokers_of_topic, consume_directly
     from mqctl.errors import NotFound
 
     message = await find(admin, msg_id, topic)
@@ -106,7 +106,7 @@ def resend(
     session = session_of(ctx)
 
     async def work(admin: Admin) -> dict[str, Any]:
-        from mqctl.client.copying import Copier, copy_of
+        from mqctl.client.admin.copying import Copier, copy_of
 
         message = await find(admin, msg_id, topic)
         target = to or message.topic

@@ -29,8 +29,8 @@ from mqctl.times import parse_time
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.selecting import Selection
-    from mqctl.client.tailing import Start
+    from mqctl.client.admin.selecting import Selection
+    from mqctl.client.admin.tailing import Start
     from mqctl.errors import MqError
     from mqctl.remoting.message import ReceivedMessage
 
@@ -74,7 +74,7 @@ def tail(
 
 
 def _start(session: Session, text: str) -> Start | int:
-    from mqctl.client.tailing import Start
+    from mqctl.client.admin.tailing import Start
 
     try:
         return Start(text) if text in ("earliest", "latest") else parse_time(text, session.env.clock())
@@ -94,7 +94,7 @@ async def _tail(
 ) -> None:
     from contextlib import aclosing
 
-    from mqctl.client.tailing import Tail
+    from mqctl.client.admin.tailing import Tail
 
     def on_trouble(error: MqError) -> None:
         session.env.say(f"warning: {error.message}; trying again")
@@ -181,7 +181,7 @@ async def selected(
     start: int = 0,
 ) -> AsyncIterator[ReceivedMessage]:
     """What a topic holds, as far as it fits."""
-    from mqctl.client.scanning import find_spans, read_spans
+    from mqctl.client.admin.scanning import find_spans, read_spans
 
     broker_name, queue_id = place
     spans = await find_spans(

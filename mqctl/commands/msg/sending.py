@@ -126,7 +126,7 @@ def _from_json(common: Message, data: bytes) -> Iterator[Message]:
 
     import msgspec
 
-    from mqctl.client.copying import OF_ONE_DELIVERY
+    from mqctl.client.admin.copying import OF_ONE_DELIVERY
     from mqctl.store.properties import KEYS, TAGS
 
     class Line(msgspec.Struct, rename="camel"):

@@ -15,7 +15,7 @@ from mqctl.output import Column, Row, cell_text, visible
 from mqctl.times import parse_time, time_text
 
 if TYPE_CHECKING:
-    from mqctl.client.selecting import Selection
+    from mqctl.client.admin.selecting import Selection
     from mqctl.remoting.message import ReceivedMessage
 
 app = noun("Send messages, find them, and follow topics.")
@@ -53,7 +53,7 @@ MESSAGE: Final = [
 
 def message_row(message: ReceivedMessage) -> dict[str, Any]:
     """`body` where it is UTF-8 text, else `bodyBase64`; the other one is null."""
-    from mqctl.client.selecting import body_of
+    from mqctl.client.admin.selecting import body_of
 
     body = body_of(message)
     text = _text(body)
@@ -184,7 +184,7 @@ def selection_of(
     """What the options above say. Raises FilterError."""
     import re
 
-    from mqctl.client.selecting import Selection
+    from mqctl.client.admin.selecting import Selection
 
     try:
         body = None if match is None else re.compile(match.encode(errors="surrogateescape"))

@@ -42,7 +42,7 @@ def trace(
     Examples:
       mqctl msg trace 7F000001A1B218B4AAC2017F3E2C0000
     """
-    from mqctl.client.traces import traces_of
+    from mqctl.client.admin.traces import traces_of
 
     session = session_of(ctx)
     found, answers = session.ask(lambda admin: traces_of(admin, trace_topic, msg_id))

@@ -13,8 +13,8 @@ from mqctl.commands.settings import KeysArgument, PairsArgument, ask_before, fin
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.brokers import SettingChange
-    from mqctl.client.everywhere import Answers
+    from mqctl.client.admin.brokers import SettingChange
+    from mqctl.client.admin.everywhere import Answers
 
 config = noun("Show and change the settings of running name servers.")
 app.add_typer(config, name="config")
@@ -34,8 +34,8 @@ def get(ctx: typer.Context, keys: KeysArgument = None) -> None:
 
 
 async def _configs(admin: Admin) -> Answers[dict[str, str]]:
-    from mqctl.client.brokers import namesrv_config
-    from mqctl.client.everywhere import ask_all
+    from mqctl.client.admin.brokers import namesrv_config
+    from mqctl.client.admin.everywhere import ask_all
 
     servers = {address: address for address in admin.name_server_addresses}
     return await ask_all(servers, lambda address: namesrv_config(admin, address))
@@ -54,7 +54,7 @@ def set_config(ctx: typer.Context, pairs: PairsArgument, yes: YesOption = False,
     session = session_of(ctx)
 
     async def change(admin: Admin) -> list[SettingChange]:
-        from mqctl.client.brokers import change_settings
+        from mqctl.client.admin.brokers import change_settings
 
         servers = {address: address for address in admin.name_server_addresses}
         if not dry_run:

@@ -15,7 +15,7 @@ from typing import Final
 
 from mqctl.client import ConsumeFrom, Message, MqError, Producer, PushConsumer, ReceivedMessage, SendResult
 from mqctl.client.admin import Admin
-from mqctl.client.progress import consume_stats
+from mqctl.client.admin.progress import consume_stats
 from mqctl.remoting.bodies import TopicConfig
 from mqctl.server.broker.app import VIP_PORT_DISTANCE
 from mqctl.server.standalone import LOOPBACK, Standalone, configure, free_port

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mqctl.client.overview import Overview, QueueFigures
-from mqctl.client.progress import QueueProgress
+from mqctl.client.admin.overview import Overview, QueueFigures
+from mqctl.client.admin.progress import QueueProgress
 from mqctl.commands.top.state import Panel
 from mqctl.output import Row
 

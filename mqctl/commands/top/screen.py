@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from mqctl.client.admin import Admin
-from mqctl.client.overview import Overview, overview, topic_queues
+from mqctl.client.admin.overview import Overview, overview, topic_queues
 from mqctl.commands.top.rows import broker_detail, lag_detail, rows_of, topic_detail
 from mqctl.commands.top.state import Panel, State, keys_of
 from mqctl.commands.top.view import picture

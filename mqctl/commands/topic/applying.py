@@ -17,7 +17,7 @@ from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.topics import Outcome, Wish
+    from mqctl.client.admin.topics import Outcome, Wish
 
 APPLIED: Final = [
     Column("topic"),
@@ -90,7 +90,7 @@ def _entries(text: str, source: str) -> list[Any]:
 
 
 def _wish(entry: Any) -> tuple[str, Wish]:
-    from mqctl.client.topics import Wish, parse_perm
+    from mqctl.client.admin.topics import Wish, parse_perm
 
     if not isinstance(entry, dict) or not isinstance(entry.get("topicName"), str):
         raise ConfigError(f"not a topic: {entry!r}", hint="each needs at least a topicName")
@@ -111,14 +111,14 @@ def _wish(entry: Any) -> tuple[str, Wish]:
 async def _apply(
     admin: Admin, wishes: dict[str, Wish], brokers: dict[str, str], *, dry_run: bool, told: Any = None
 ) -> list[Outcome]:
-    from mqctl.client.topics import change_topics
+    from mqctl.client.admin.topics import change_topics
 
     return await change_topics(admin, wishes, brokers, dry_run=dry_run, told=told)
 
 
 async def _set_orders(admin: Admin, changing: list[Outcome]) -> None:
     """Brokers of 4.9.7 take this from the name servers, so it comes first."""
-    from mqctl.client.topics import set_order
+    from mqctl.client.admin.topics import set_order
 
     for outcome in changing:
         before, after = outcome.before, outcome.after

@@ -14,7 +14,7 @@ from mqctl.commands.topic.shared import TopicArgument, app, report
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.topics import Outcome
+    from mqctl.client.admin.topics import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ def delete(
 
 
 async def _find(admin: Admin, topic: str, cluster: str | None) -> Deletable:
-    from mqctl.client.everywhere import ask_all
-    from mqctl.client.topics import find_route, route_masters
-    from mqctl.client.topicstats import consumers_of
+    from mqctl.client.admin.everywhere import ask_all
+    from mqctl.client.admin.topics import find_route, route_masters
+    from mqctl.client.admin.topicstats import consumers_of
     from mqctl.commands.selecting import chosen_masters
     from mqctl.errors import NotFound
 
@@ -78,7 +78,7 @@ async def _find(admin: Admin, topic: str, cluster: str | None) -> Deletable:
 
 
 async def _delete(admin: Admin, topic: str, found: Deletable, dry_run: bool) -> list[Outcome]:
-    from mqctl.client.topics import Outcome, delete_topic
+    from mqctl.client.admin.topics import Outcome, delete_topic
 
     before = {name: await admin.topic_config(address, topic) for name, address in found.brokers.items()}
     after = before

@@ -16,8 +16,8 @@ from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.everywhere import Answers
-    from mqctl.client.topicstats import Traffic
+    from mqctl.client.admin.everywhere import Answers
+    from mqctl.client.admin.topicstats import Traffic
     from mqctl.errors import MqError
     from mqctl.remoting.bodies import TopicStatsTable
 
@@ -39,7 +39,7 @@ def route(ctx: typer.Context, topic: TopicArgument) -> None:
     Example:
       mqctl topic route orders
     """
-    from mqctl.client.topics import find_route, perm_text
+    from mqctl.client.admin.topics import find_route, perm_text
 
     session = session_of(ctx)
     found = session.ask(lambda admin: find_route(admin, topic))
@@ -108,9 +108,9 @@ def stats(
 
 
 async def _tables(admin: Admin, topic: str) -> Answers[TopicStatsTable]:
+    from mqctl.client.admin.everywhere import ask_all
+    from mqctl.client.admin.topics import find_route
     from mqctl.client.clusters import readable_address
-    from mqctl.client.everywhere import ask_all
-    from mqctl.client.topics import find_route
 
     route = await find_route(admin, topic)
     found = {broker.broker_name: readable_address(broker.broker_addrs) for broker in route.broker_datas}
@@ -134,9 +134,9 @@ def _queue_rows(answers: Answers[TopicStatsTable]) -> list[dict[str, Any]]:
 
 def _show_traffic(session: Session, topic: str | None, cluster: str | None, active: bool) -> None:
     async def look(admin: Admin) -> tuple[list[Traffic], dict[str, MqError]]:
-        from mqctl.client.everywhere import ask_each
-        from mqctl.client.topics import find_route, user_topics
-        from mqctl.client.topicstats import topic_places, traffic_of
+        from mqctl.client.admin.everywhere import ask_each
+        from mqctl.client.admin.topics import find_route, user_topics
+        from mqctl.client.admin.topicstats import topic_places, traffic_of
 
         if topic is not None:
             await find_route(admin, topic)
@@ -183,9 +183,9 @@ def allocate(
     Example:
       mqctl topic allocate orders --clients 10.0.0.1,10.0.0.2,10.0.0.3
     """
+    from mqctl.client.admin.topics import find_route
     from mqctl.client.membership import readable_queues
     from mqctl.client.rebalance import averagely
-    from mqctl.client.topics import find_route
 
     session = session_of(ctx)
     members = sorted({client.strip() for client in clients.split(",") if client.strip()})

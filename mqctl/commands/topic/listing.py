@@ -44,7 +44,7 @@ def list_topics(
             await _check_cluster(admin, cluster)
         if system:
             return topics
-        from mqctl.client.topics import user_topics
+        from mqctl.client.admin.topics import user_topics
 
         return await user_topics(admin, topics)
 
@@ -64,7 +64,7 @@ async def _check_cluster(admin: Admin, cluster: str) -> None:
 
 def _list_groups(session: Session, find: Any, cluster: str | None) -> None:
     async def look(admin: Admin) -> tuple[list[dict[str, Any]], dict[str, MqError]]:
-        from mqctl.client.topicstats import consumers_of, topic_places
+        from mqctl.client.admin.topicstats import consumers_of, topic_places
 
         places = await topic_places(admin, cluster)
         wanted = await find(admin)
@@ -92,7 +92,7 @@ def clusters(ctx: typer.Context, topic: TopicArgument) -> None:
     """
 
     async def find(admin: Admin) -> list[str]:
-        from mqctl.client.topics import find_route
+        from mqctl.client.admin.topics import find_route
 
         return sorted({broker.cluster for broker in (await find_route(admin, topic)).broker_datas})
 

@@ -30,7 +30,7 @@ def get(ctx: typer.Context, topic: TopicArgument) -> None:
     Example:
       mqctl topic order get orders
     """
-    from mqctl.client.topics import ORDER_NAMESPACE
+    from mqctl.client.admin.topics import ORDER_NAMESPACE
     from mqctl.errors import NotFound
 
     session = session_of(ctx)
@@ -74,7 +74,7 @@ def delete(ctx: typer.Context, topic: TopicArgument, dry_run: DryRunOption = Fal
 
 def _put(session: Session, topic: str, conf: str | None, dry_run: bool) -> None:
     from mqctl import journal
-    from mqctl.client.topics import ORDER_NAMESPACE
+    from mqctl.client.admin.topics import ORDER_NAMESPACE
 
     async def change(admin: Admin) -> tuple[str | None, str | None]:
         before = await admin.kv_config(ORDER_NAMESPACE, topic)

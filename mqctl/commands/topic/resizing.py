@@ -16,8 +16,8 @@ from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.resizing import Resize, Waiting
-    from mqctl.client.topics import Outcome
+    from mqctl.client.admin.resizing import Resize, Waiting
+    from mqctl.client.admin.topics import Outcome
     from mqctl.remoting.bodies import TopicConfig
 
 QUEUES: Final = [Column("brokerName", "BROKER"), Column("writeQueueNums", "WRITE"), Column("readQueueNums", "READ")]
@@ -52,7 +52,7 @@ def resize(
       mqctl topic resize orders --queues 4 --dry-run
       mqctl topic resize orders --queues 4 --ignore old-report --yes
     """
-    from mqctl.client.resizing import Resize
+    from mqctl.client.admin.resizing import Resize
 
     session = session_of(ctx)
     brokers = session.ask(lambda admin: _brokers(admin, topic, cluster))
@@ -84,7 +84,7 @@ def resize(
 
 
 async def _brokers(admin: Admin, topic: str, cluster: str | None) -> dict[str, str]:
-    from mqctl.client.topics import find_route, route_masters
+    from mqctl.client.admin.topics import find_route, route_masters
     from mqctl.errors import NotFound
 
     having = route_masters(await find_route(admin, topic))

@@ -13,7 +13,7 @@ from mqctl.exit import ExitCode
 from mqctl.output import Column
 
 if TYPE_CHECKING:
-    from mqctl.client.topics import Outcome
+    from mqctl.client.admin.topics import Outcome
     from mqctl.remoting.bodies import TopicConfig
 
 app = noun("Create, change and describe topics.")
@@ -79,7 +79,7 @@ def _outcome_row(outcome: Outcome) -> dict[str, Any]:
 
 
 def config_row(config: TopicConfig | None) -> dict[str, Any] | None:
-    from mqctl.client.topics import perm_text
+    from mqctl.client.admin.topics import perm_text
 
     if config is None:
         return None

@@ -13,7 +13,7 @@ from mqctl.commands.topic.shared import TopicArgument, app, report
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.topics import Outcome, Wish
+    from mqctl.client.admin.topics import Outcome, Wish
 
 # More than any topic needs, and than brokers of ours take. Apache's takes any number, and then runs out of memory.
 MAX_QUEUES = 65_536
@@ -51,7 +51,7 @@ def update(
       mqctl topic update orders -w 16 -r 16
       mqctl topic update orders --perm r -b 127.0.0.1:10911
     """
-    from mqctl.client.topics import Wish
+    from mqctl.client.admin.topics import Wish
 
     one_of(cluster, broker)
     wish = Wish(read_queues, write_queues, _perm(perm), order, unit, unit_sub)
@@ -76,7 +76,7 @@ def perm(
       mqctl topic perm orders r
       mqctl topic perm orders rw -b broker-a
     """
-    from mqctl.client.topics import Wish
+    from mqctl.client.admin.topics import Wish
 
     one_of(cluster, broker)
     wish = Wish(perm=_perm(perm))
@@ -86,7 +86,7 @@ def perm(
 
 
 def _perm(text: str | None) -> int | None:
-    from mqctl.client.topics import parse_perm
+    from mqctl.client.admin.topics import parse_perm
 
     try:
         return None if text is None else parse_perm(text)
@@ -99,7 +99,7 @@ async def _update(
 ) -> list[Outcome]:
     import asyncio
 
-    from mqctl.client.topics import set_order, update_topic
+    from mqctl.client.admin.topics import set_order, update_topic
 
     targets = (await chosen_masters(admin, cluster, broker)).items()
     if wish.order is not None and not dry_run:
@@ -115,7 +115,7 @@ async def _change_existing(
     """Never creates the topic where it is not."""
     import asyncio
 
-    from mqctl.client.topics import find_route, route_masters, update_topic
+    from mqctl.client.admin.topics import find_route, route_masters, update_topic
     from mqctl.errors import NotFound
 
     having = route_masters(await find_route(admin, topic))

@@ -14,19 +14,19 @@ import psutil
 from mqctl.errors import StoreError
 from mqctl.remoting.connection import Connection
 from mqctl.server.broker.acks import Acks
-from mqctl.server.broker.admin_acl import AclAdmin
-from mqctl.server.broker.admin_clients import ClientAdmin
-from mqctl.server.broker.admin_config import ConfigAdmin
-from mqctl.server.broker.admin_groups import GroupAdmin
-from mqctl.server.broker.admin_offsets import OffsetAdmin
-from mqctl.server.broker.admin_progress import ProgressAdmin
-from mqctl.server.broker.admin_queues import QueueAdmin
-from mqctl.server.broker.admin_runtime import RuntimeAdmin
-from mqctl.server.broker.admin_topics import TopicAdmin
+from mqctl.server.broker.admin.acl import AclAdmin
+from mqctl.server.broker.admin.clients import ClientAdmin
+from mqctl.server.broker.admin.config import ConfigAdmin
+from mqctl.server.broker.admin.groups import GroupAdmin
+from mqctl.server.broker.admin.offsets import OffsetAdmin
+from mqctl.server.broker.admin.progress import ProgressAdmin
+from mqctl.server.broker.admin.queues import QueueAdmin
+from mqctl.server.broker.admin.runtime import RuntimeAdmin
+from mqctl.server.broker.admin.topics import TopicAdmin
 from mqctl.server.broker.checkpoints import Checkpoints
 from mqctl.server.broker.cleaning import Cleaning
 from mqctl.server.broker.config import SYNC_FLUSH, BrokerConfig
-from mqctl.server.broker.delay import Delays
+from mqctl.server.broker.delay.delays import Delays
 from mqctl.server.broker.filterdata import FilterTable
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.locks import QueueLocks
@@ -43,8 +43,8 @@ from mqctl.server.broker.send import Sending
 from mqctl.server.broker.slowconsumers import ROUND_SECONDS, SlowConsumers
 from mqctl.server.broker.stats import SAMPLE_SECONDS, BrokerStats
 from mqctl.server.broker.topics import Topics
-from mqctl.server.broker.transaction import Transactions
-from mqctl.server.broker.transaction_check import TransactionChecks
+from mqctl.server.broker.transactions.checks import TransactionChecks
+from mqctl.server.broker.transactions.transactions import Transactions
 from mqctl.server.clock import Clock
 from mqctl.server.loop import HandlerTable, RemotingServer
 from mqctl.store.consumequeue import ConsumeQueue

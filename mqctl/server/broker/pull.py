@@ -15,6 +15,7 @@ from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.headers import PullMessageHeader
+from mqctl.remoting.topicbits import PERM_READ
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.clients import Clients
 from mqctl.server.broker.config import BrokerConfig
@@ -23,7 +24,7 @@ from mqctl.server.broker.longpoll import LongPolls, ParkedPull
 from mqctl.server.broker.offsets import ConsumerOffsets
 from mqctl.server.broker.stats import BrokerStats
 from mqctl.server.broker.subscribing import Subscribing
-from mqctl.server.broker.topics import PERM_READ, Topics
+from mqctl.server.broker.topics import Topics
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store.consumequeue import ConsumeQueue
 from mqctl.store.fetch import Fetched, FetchStatus, Limits, Wanted, fetch, places, read_ahead

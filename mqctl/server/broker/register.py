@@ -23,8 +23,9 @@ from mqctl.remoting.bodies import (
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.pool import ConnectionPool, split_addresses
+from mqctl.remoting.topicbits import PERM_READ, PERM_WRITE
 from mqctl.server.broker.config import BrokerConfig
-from mqctl.server.broker.topics import PERM_READ, PERM_WRITE, Topics
+from mqctl.server.broker.topics import Topics
 
 log = logging.getLogger(__name__)
 

@@ -21,11 +21,12 @@ from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.headers import SendBackHeader, SendMessageHeader
+from mqctl.remoting.topicbits import PERM_WRITE
 from mqctl.server.broker.acks import Acks
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.groups import Groups
 from mqctl.server.broker.send import Sending
-from mqctl.server.broker.topics import PERM_WRITE, Topics, check_topic_name
+from mqctl.server.broker.topics import Topics, check_topic_name
 from mqctl.server.loop import HandlerTable
 from mqctl.store import record
 from mqctl.store.javahash import java_hash

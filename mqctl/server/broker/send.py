@@ -18,10 +18,11 @@ from mqctl.remoting.headers import SendMessageHeader, long_send_header
 from mqctl.remoting.message import decode_batch
 from mqctl.remoting.recallhandle import RecallHandle
 from mqctl.remoting.sendreply import SendReply, reply_template
+from mqctl.remoting.topicbits import PERM_WRITE
 from mqctl.server.broker.acks import Acks, Answer
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.ratelimit import RateLimits
-from mqctl.server.broker.topics import NOT_FOR_CLIENTS, PERM_WRITE, Topics, check_topic_name
+from mqctl.server.broker.topics import NOT_FOR_CLIENTS, Topics, check_topic_name
 from mqctl.server.loop import HandlerTable, Spawn, failure
 from mqctl.store import record
 from mqctl.store.index import keys_among

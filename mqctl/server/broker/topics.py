@@ -25,12 +25,9 @@ from mqctl.names import (
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import DataVersion, TopicConfig, TopicConfigTable
 from mqctl.remoting.codes import ResponseCode
+from mqctl.remoting.topicbits import PERM_INHERIT, PERM_READ, PERM_WRITE
 from mqctl.server.broker.config import BrokerConfig
 from mqctl.server.broker.configfile import ConfigFile
-
-PERM_INHERIT: Final = 1
-PERM_WRITE: Final = 2
-PERM_READ: Final = 4
 
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 SYSTEM_PREFIX: Final = "rmq_sys_"

@@ -17,9 +17,9 @@ from mqctl.remoting.headers_namesrv import (
     MemberGroupHeader,
     TopicHeader,
 )
+from mqctl.remoting.topicbits import UNIT, UNIT_SUB
 from mqctl.server.namesrv.config import Settings
 from mqctl.server.namesrv.kvconfig import ORDER_TOPIC_CONFIG, KvConfig
-from mqctl.server.namesrv.queues import UNIT_FLAG, UNIT_SUB_FLAG
 from mqctl.server.namesrv.routes import RouteTable
 
 log = logging.getLogger(__name__)
@@ -62,16 +62,16 @@ class LookupHandlers:
         return _topic_list(request, self._routes.system_topics(), self._routes.any_address())
 
     def unit_topics(self, connection: Connection, request: Command, _: None) -> Command:
-        topics = self._routes.queues.with_flags(lambda flags: bool(flags & UNIT_FLAG))
+        topics = self._routes.queues.with_flags(lambda flags: bool(flags & UNIT))
         return _topic_list(request, topics)
 
     def unit_sub_topics(self, connection: Connection, request: Command, _: None) -> Command:
-        topics = self._routes.queues.with_flags(lambda flags: bool(flags & UNIT_SUB_FLAG))
+        topics = self._routes.queues.with_flags(lambda flags: bool(flags & UNIT_SUB))
         return _topic_list(request, topics)
 
     def unit_sub_ununit_topics(self, connection: Connection, request: Command, _: None) -> Command:
-        both = UNIT_FLAG | UNIT_SUB_FLAG
-        topics = self._routes.queues.with_flags(lambda flags: flags & both == UNIT_SUB_FLAG)
+        both = UNIT | UNIT_SUB
+        topics = self._routes.queues.with_flags(lambda flags: flags & both == UNIT_SUB)
         return _topic_list(request, topics)
 
     # -- changes by operators -----------------------------------------------------------------------

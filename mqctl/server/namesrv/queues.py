@@ -7,19 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
 import msgspec
 
 from mqctl.remoting.bodies import QueueData, TopicConfig
 
 log = logging.getLogger(__name__)
-
-PERM_READ: Final = 4
-PERM_WRITE: Final = 2
-
-UNIT_FLAG: Final = 1
-UNIT_SUB_FLAG: Final = 2
 
 
 class QueueTable:

@@ -27,7 +27,8 @@ from mqctl.remoting.bodies import (
     TopicRouteData,
 )
 from mqctl.remoting.headers_namesrv import RegisterBrokerHeader
-from mqctl.server.namesrv.queues import PERM_READ, PERM_WRITE, QueueTable
+from mqctl.remoting.topicbits import PERM_READ, PERM_WRITE
+from mqctl.server.namesrv.queues import QueueTable
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mqctl.client.consumers import version_text
-from mqctl.client.diagnosis import BLOCKED_MS, verdicts
-from mqctl.client.everywhere import guess
+from mqctl.client.admin.consumers import version_text
+from mqctl.client.admin.diagnosis import BLOCKED_MS, verdicts
+from mqctl.client.admin.everywhere import guess
 from mqctl.remoting.bodies import MessageQueue, SubscriptionData
 from mqctl.remoting.bodies_consumer import ConsumerRunningInfo, ProcessQueueInfo
 from mqctl.times import duration_text

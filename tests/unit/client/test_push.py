@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client.admin.traces import decode_traces
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
 from mqctl.client.offsets import local_offsets_path
 from mqctl.client.orderly import Orderly
-from mqctl.client.traces import decode_traces
 from mqctl.errors import ConfigError, ConnectionFailed
 from mqctl.names import TRACE_TOPIC
 from mqctl.remoting import bodies

@@ -8,11 +8,11 @@ import time
 import pytest
 from msgspec.structs import replace
 
-from mqctl.client.copying import copy_of
-from mqctl.client.deadletters import copy_id
-from mqctl.client.replaying import Pace
-from mqctl.client.selecting import Selection
-from mqctl.client.traces import decode_traces
+from mqctl.client.admin.copying import copy_of
+from mqctl.client.admin.deadletters import copy_id
+from mqctl.client.admin.replaying import Pace
+from mqctl.client.admin.selecting import Selection
+from mqctl.client.admin.traces import decode_traces
 from mqctl.filter.sql import compile_filter
 from mqctl.remoting.compression import Compression, compress
 from mqctl.remoting.message import ReceivedMessage

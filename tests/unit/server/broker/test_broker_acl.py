@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mqctl.server.broker.accounts import check_address
+from mqctl.server.broker.admin.accounts import check_address
 from mqctl.server.broker.app import Broker
 from tests.aio import in_loop
 from tests.unit.server.broker.harness import House, broker_config, running

@@ -14,7 +14,7 @@ from mqctl.remoting.bodies import GetConsumerStatusBody, MessageQueue, ResetOffs
 from mqctl.remoting.codes import LanguageCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.message import decode_records
-from mqctl.server.broker import admin_clients
+from mqctl.server.broker.admin import clients as admin_clients
 from tests.aio import in_loop
 from tests.unit.server.broker.harness import SECONDS, Client, heartbeat, serving
 

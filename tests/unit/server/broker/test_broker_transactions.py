@@ -13,8 +13,8 @@ import pytest
 
 from mqctl.errors import StoreError
 from mqctl.remoting.message import ReceivedMessage, decode_records
-from mqctl.server.broker.transaction_halves import OP_BLOCK, _OpBlocks, read_record
-from mqctl.server.broker.transaction_messages import half_copy, op_message
+from mqctl.server.broker.transactions.halves import OP_BLOCK, _OpBlocks, read_record
+from mqctl.server.broker.transactions.messages import half_copy, op_message
 from mqctl.store import record
 from mqctl.store.fetch import Limits, fetch
 from mqctl.store.files import Segments

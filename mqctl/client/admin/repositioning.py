@@ -1,0 +1,215 @@
+"""Moving consumer groups to other offsets: first a plan that can be shown, then the moves.
+
+Consumers that run keep their offsets in memory and write them to the broker every few seconds, over whatever an
+operator put there. So a running group is moved by asking the broker to tell its members, which takes a time and knows
+no offsets; a group that rests is moved by writing its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mqctl.client.admin import Admin
+from mqctl.client.admin.consumers import members
+from mqctl.client.admin.everywhere import ask_each
+from mqctl.client.admin.progress import consume_stats
+from mqctl.client.clusters import master_of
+from mqctl.errors import ConfigError, MqError, NotFound, ResponseError
+from mqctl.names import RETRY_PREFIX
+from mqctl.remoting.bodies import MessageQueue, ResetOffsetBody
+from mqctl.remoting.codes import RequestCode, ResponseCode
+from mqctl.remoting.command import Command
+
+# RocketMQ's ways to say "from the first message on" and "from the end on" where a time is asked for.
+EARLIEST: Final = 0
+LATEST: Final = -1
+
+
+@dataclass(slots=True)
+class Move:
+    """One queue. `before` is None where the group never committed an offset."""
+
+    queue: MessageQueue
+    address: str
+    min_offset: int
+    max_offset: int
+    before: int | None
+    after: int
+
+
+@dataclass(slots=True)
+class Plan:
+    group: str
+    moves: list[Move] = field(default_factory=list)
+    running: int = 0  # clients that are connected
+
+    @property
+    def again(self) -> int:
+        """How many messages will be consumed a second time."""
+        return sum(max(0, move.before - max(move.after, move.min_offset)) for move in self.moves if move.before)
+
+    @property
+    def skipped(self) -> int:
+        """How many will never be consumed."""
+        return sum(max(0, move.after - max(move.before or 0, move.min_offset)) for move in self.moves)
+
+
+# -- what brokers know ----------------------------------------------------------------------------------
+
+
+async def topic_queues(admin: Admin, topic: str) -> dict[MessageQueue, str]:
+    """All queues that may hold messages, with the address of their master. Raises NotFound."""
+    route = await admin.topic_route(topic)
+    addresses = {broker.broker_name: master_of(broker.broker_addrs) for broker in route.broker_datas}
+    found = {
+        MessageQueue(topic, data.broker_name, queue_id): address
+        for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
+        if (address := addresses.get(data.broker_name)) is not None
+        for queue_id in range(max(data.read_queue_nums, data.write_queue_nums))
+    }
+    if not found:
+        raise NotFound(f"no master of the topic {topic} is running")
+    return found
+
+
+async def committed_offset(admin: Admin, address: str, group: str, queue: MessageQueue) -> int | None:
+    fields = {**_queue_fields(queue), "consumerGroup": group, "setZeroIfNotFound": "false"}
+    try:
+        answer = await admin.call(address, Command(RequestCode.QUERY_CONSUMER_OFFSET, ext=fields))
+    except ResponseError as error:
+        if error.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        raise
+    return _offset(answer)
+
+
+async def commit_offset(admin: Admin, address: str, group: str, queue: MessageQueue, offset: int) -> None:
+    fields = {**_queue_fields(queue), "consumerGroup": group, "commitOffset": str(offset)}
+    await admin.call(address, Command(RequestCode.UPDATE_CONSUMER_OFFSET, ext=fields))
+
+
+async def _ask_offset(admin: Admin, address: str, code: RequestCode, queue: MessageQueue, **more: str) -> int:
+    return _offset(await admin.call(address, Command(code, ext={**_queue_fields(queue), **more})))
+
+
+def _queue_fields(queue: MessageQueue) -> dict[str, str]:
+    return {"topic": queue.topic, "queueId": str(queue.queue_id), "bname": queue.broker_name}
+
+
+def _offset(answer: Command) -> int:
+    text = answer.fields().get("offset", "")
+    try:
+        return int(text)
+    except ValueError:
+        raise MqError(f"a broker answered with an offset that is no number: {text!r}") from None
+
+
+# -- planning -------------------------------------------------------------------------------------------
+
+
+async def _move(admin: Admin, group: str, queue: MessageQueue, address: str) -> Move:
+    """Where the group is, and for now stays."""
+    least = await _ask_offset(admin, address, RequestCode.GET_MIN_OFFSET, queue)
+    end = await _ask_offset(admin, address, RequestCode.GET_MAX_OFFSET, queue)
+    before = await committed_offset(admin, address, group, queue)
+    return Move(queue, address, max(0, least), end, before, before or 0)
+
+
+async def current(admin: Admin, group: str, queues: Mapping[MessageQueue, str]) -> Plan:
+    moves = await ask_each(queues.items(), lambda item: _move(admin, group, *item))
+    addresses = {queue.broker_name: address for queue, address in queues.items()}
+    connection = await members(admin, addresses, group)
+    return Plan(group, moves, len(connection.connection_set) if connection is not None else 0)
+
+
+async def plan_by_time(admin: Admin, group: str, topic: str, timestamp_ms: int) -> Plan:
+    """To the messages stored at that time or later; EARLIEST and LATEST stand for the ends."""
+    plan = await current(admin, group, await topic_queues(admin, topic))
+
+    async def aim(move: Move) -> None:
+        if timestamp_ms == LATEST:
+            move.after = move.max_offset
+        elif timestamp_ms == EARLIEST:
+            move.after = move.min_offset
+        else:
+            code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+            move.after = max(0, await _ask_offset(admin, move.address, code, move.queue, timestamp=str(timestamp_ms)))
+
+    await ask_each(plan.moves, aim)
+    return plan
+
+
+async def plan_queue(admin: Admin, group: str, topic: str, broker_name: str | None, queue_id: int, offset: int) -> Plan:
+    """One queue to one offset. Raises NotFound for a queue, ConfigError for an offset that does not exist."""
+    queues = {
+        queue: address
+        for queue, address in (await topic_queues(admin, topic)).items()
+        if queue.queue_id == queue_id and broker_name in (None, queue.broker_name)
+    }
+    if not queues:
+        raise NotFound(f"the topic {topic} has no queue {queue_id}" + (f" on {broker_name}" if broker_name else ""))
+    if len(queues) > 1:
+        names = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
+        raise ConfigError(f"several brokers have such a queue: {names}", hint="write --queue BROKER:QUEUE")
+    plan = await current(admin, group, queues)
+    [move] = plan.moves
+    if not move.min_offset <= offset <= move.max_offset:
+        raise ConfigError(f"the queue holds the offsets {move.min_offset} to {move.max_offset}, not {offset}")
+    move.after = offset
+    return plan
+
+
+async def plan_clone(
+    admin: Admin, source: str, target: str, brokers: Mapping[str, str], topic: str | None = None
+) -> Plan:
+    """The target to where the source is, in all topics that the source reads, or in one of them."""
+    tables = await ask_each(brokers.values(), lambda address: consume_stats(admin, address, source, topic))
+    queues = {
+        queue: brokers[queue.broker_name]
+        for table in tables
+        for queue in sorted(table.offset_table)
+        if not queue.topic.startswith(RETRY_PREFIX) and queue.broker_name in brokers
+    }
+    if not queues:
+        raise NotFound(f"the group {source} has consumed nothing" + (f" of {topic}" if topic else ""))
+    plan = await current(admin, target, queues)
+    offsets = await ask_each(plan.moves, lambda move: committed_offset(admin, move.address, source, move.queue))
+    wanted = zip(plan.moves, offsets, strict=True)
+    plan.moves = [replace(move, after=offset) for move, offset in wanted if offset is not None]
+    return plan
+
+
+# -- moving ---------------------------------------------------------------------------------------------
+
+
+async def write_offsets(admin: Admin, group: str, moves: Iterable[Move]) -> None:
+    """For a group that rests."""
+    await ask_each(moves, lambda move: commit_offset(admin, move.address, group, move.queue, move.after))
+
+
+async def reset_running(admin: Admin, plan: Plan, timestamp_ms: int) -> None:
+    """For a group that runs: its members are told, and `after` becomes where they were sent."""
+    # Apache's 4.9.7 refuses to move a group that has no offset for one of the queues, even for one that nobody reads,
+    # and says 0 rather than none of a queue whose first message it still holds in memory.
+    await write_offsets(admin, plan.group, [move for move in plan.moves if not move.before])
+    by_broker: dict[str, list[Move]] = {}
+    for move in plan.moves:
+        by_broker.setdefault(move.address, []).append(move)
+
+    async def reset(address: str) -> None:
+        moves = by_broker[address]
+        fields = {"topic": moves[0].queue.topic, "group": plan.group, "timestamp": str(timestamp_ms), "isForce": "true"}
+        try:
+            answer = await admin.call(address, Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext=fields))
+        except ResponseError as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+            await write_offsets(admin, plan.group, moves)  # its members are all connected to other brokers
+            return
+        table = admin.decode(ResetOffsetBody, answer).offset_table
+        for move in moves:
+            move.after = table.get(move.queue, move.after)
+
+    await ask_each(by_broker, reset)

@@ -1,0 +1,1 @@
+"""Half messages: stored out of sight, ended by their producers, asked about when they are not."""
