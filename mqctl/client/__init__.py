@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mqctl.remoting.compression import Compression as Compression
     from mqctl.remoting.message import Message as Message
     from mqctl.remoting.message import ReceivedMessage as ReceivedMessage
+    from mqctl.remoting.signing import Credentials as Credentials
 
 _NAMES: Final = {
     "ConsumeFrom": "mqctl.client.offsets",
@@ -67,6 +68,7 @@ _NAMES: Final = {
     "Compression": "mqctl.remoting.compression",
     "Message": "mqctl.remoting.message",
     "ReceivedMessage": "mqctl.remoting.message",
+    "Credentials": "mqctl.remoting.signing",
 }
 
 __all__ = list(_NAMES)

@@ -37,6 +37,7 @@ from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound
 from mqctl.remoting.bodies import ConsumerData, MessageQueue, SubscriptionData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.message import ReceivedMessage
+from mqctl.remoting.signing import Credentials
 from mqctl.remoting.unique_id import local_ip
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class GroupConsumer(ABC):
         pull_batch: int,
         instance: str | None,
         offsets_dir: Path | None,
+        credentials: Credentials | None,
     ) -> None:
         check_group(group)
         if not isinstance(start, ConsumeFrom | datetime):
@@ -92,7 +94,7 @@ class GroupConsumer(ABC):
         if broadcast and instance is None:
             instance = "DEFAULT"  # positions lie in a folder of this name and must be found after a restart
         client_id = f"{local_ip()}@{instance}" if instance else None
-        self._engine = Engine(namesrv or default_name_servers(), client_id=client_id)
+        self._engine = Engine(namesrv or default_name_servers(), client_id=client_id, credentials=credentials)
         self._reader = Reader(self._engine, group, states_filter=self.states_filter)
         self._offsets: Offsets = (
             FileOffsets(local_offsets_path(offsets_dir, self.client_id, group))

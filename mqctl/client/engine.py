@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from mqctl.client.backoff import Backoff
 from mqctl.client.clusters import MASTER_ID, unreachable
@@ -28,6 +28,9 @@ from mqctl.remoting.codes import ResponseCode, request_name
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection, Request
 from mqctl.remoting.pool import ConnectionPool
+
+if TYPE_CHECKING:
+    from mqctl.remoting.signing import Credentials
 
 log = logging.getLogger(__name__)
 
@@ -50,12 +53,13 @@ class Engine:
         name_servers: str | Sequence[str],
         *,
         client_id: str | None = None,
+        credentials: Credentials | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._identity = Identity(client_id)
         self._dispatcher = Dispatcher(self.spawn)
-        self._pool = ConnectionPool(self._dispatcher.dispatch)
+        self._pool = ConnectionPool(self._dispatcher.dispatch, credentials)
         self.name_servers = NameServers(self._pool, name_servers)
         self.routes = Routes(self.name_servers.topic_route)
         self.routes.on_change.append(lambda topic, route: self._drop_gone_brokers())
@@ -130,11 +134,6 @@ class Engine:
     def add_consumer(self, group: str, data: Callable[[], ConsumerData]) -> None:
         """From now on heartbeats hold what `data` returns at that moment."""
         self._identity.consumers[group] = data
-
-    async def remove_consumer(self, group: str) -> None:
-        """Tells the brokers at once, so that the others of the group take over."""
-        self._identity.consumers.pop(group, None)
-        await self._tell_brokers([self._identity.goodbye(consumer_group=group)])
 
     def serve(self, code: int, header: type | None, handler: Handler) -> None:
         """Handles what brokers ask under `code`; `handler` gets connection, request and typed header, and returns

@@ -9,6 +9,7 @@ from mqctl.client.held import Limits
 from mqctl.client.offsets import Start
 from mqctl.client.rebalance import Strategy
 from mqctl.remoting.compression import Compression
+from mqctl.remoting.signing import Credentials
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -25,6 +26,7 @@ class ProducerOptions(TypedDict, total=False):
     spool: str | Path | None
     max_spool_bytes: int
     client_id: str | None
+    credentials: Credentials | None
 
 
 class ConsumerOptions(TypedDict, total=False):
@@ -37,6 +39,7 @@ class ConsumerOptions(TypedDict, total=False):
     pull_batch: int
     instance: str | None
     offsets_dir: Path | None
+    credentials: Credentials | None
 
 
 class PushOptions(ConsumerOptions, total=False):

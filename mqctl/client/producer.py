@@ -23,6 +23,7 @@ from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.compression import Compression
 from mqctl.remoting.message import Message, ReceivedMessage
+from mqctl.remoting.signing import Credentials
 
 TIMEOUT_S: Final = 3.0
 RETRIES: Final = 2
@@ -55,17 +56,19 @@ class Producer:
         spool: str | Path | None = None,
         max_spool_bytes: int = MAX_SPOOL_BYTES,
         client_id: str | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """`namesrv`: `host:port`, several with `;` between; without it NAMESRV_ADDR. `timeout`: of a send with all
         its attempts, in s. `avoid_slow_brokers`: RocketMQ's sendLatencyFaultEnable. `trace`: tell
         RMQ_SYS_TRACE_TOPIC about each message. `spool`: a file for messages that no broker could be reached for.
+        `credentials`: who one is, for brokers with access control.
         Raises ConfigError."""
         check_group(group)
         if timeout <= 0 or retries < 0 or max_in_flight < 1:
             raise ConfigError("timeout and max_in_flight must be above 0, retries must not be below")
         self.group = group
         self._timeout = timeout
-        self._engine = Engine(namesrv or default_name_servers(), client_id=client_id)
+        self._engine = Engine(namesrv or default_name_servers(), client_id=client_id, credentials=credentials)
         self._encoder = Encoder(group, compress_over=compress_over, kind=compression, max_message_size=max_message_size)
         faults = FaultTable() if avoid_slow_brokers else None
         self._delivery = Delivery(self._engine, self._encoder, retries=retries, faults=faults)

@@ -26,6 +26,7 @@ from mqctl.client.subscriptions import Filter, subscription, subscriptions
 from mqctl.errors import ConfigError
 from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.message import ReceivedMessage
+from mqctl.remoting.signing import Credentials
 
 POLL_SECONDS: Final = 5.0
 MAX_MESSAGES: Final = 32
@@ -58,6 +59,7 @@ class PullConsumer(GroupConsumer):
         pull_batch: int = PULL_BATCH,
         instance: str | None = None,
         offsets_dir: Path | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """The arguments are those of `PushConsumer`. Raises ConfigError."""
         super().__init__(
@@ -71,6 +73,7 @@ class PullConsumer(GroupConsumer):
             pull_batch=pull_batch,
             instance=instance,
             offsets_dir=offsets_dir,
+            credentials=credentials,
         )
         self._shares_queues = subscribe is not None
         self._auto_commit = auto_commit

@@ -28,6 +28,7 @@ from mqctl.client.traced import traced
 from mqctl.client.tracing import Tracer
 from mqctl.errors import ConfigError
 from mqctl.remoting.message import ReceivedMessage
+from mqctl.remoting.signing import Credentials
 
 FINISH_SECONDS: Final = 10.0
 CONSUME_TIMEOUT_S: Final = 15 * 60.0
@@ -65,6 +66,7 @@ class PushConsumer(GroupConsumer):
         pull_batch: int = PULL_BATCH,
         instance: str | None = None,
         offsets_dir: Path | None = None,
+        credentials: Credentials | None = None,
         consume_timeout: float = CONSUME_TIMEOUT_S,
         finish_seconds: float = FINISH_SECONDS,
         trace: bool = False,
@@ -77,7 +79,8 @@ class PushConsumer(GroupConsumer):
         (`~/.rocketmq_offsets`). `instance` names this consumer, for broadcasting over restarts. `consume_timeout`: a
         message that a concurrent listener has had for so many seconds is delivered again, whatever becomes of the
         listener. `finish_seconds`: how long `close` waits for listeners that are at work; their messages come again
-        if it is too short. `trace`: tell RMQ_SYS_TRACE_TOPIC about each message. Raises ConfigError."""
+        if it is too short. `trace`: tell RMQ_SYS_TRACE_TOPIC about each message. `credentials`: as with `Producer`.
+        Raises ConfigError."""
         if not callable(listener):
             raise ConfigError(f"the listener is {listener!r}, which cannot be called", hint="pass a function")
         if batch is not None and batch < 1:
@@ -98,6 +101,7 @@ class PushConsumer(GroupConsumer):
             pull_batch=pull_batch,
             instance=instance,
             offsets_dir=offsets_dir,
+            credentials=credentials,
         )
         self.listener = listener
         self.orderly = orderly

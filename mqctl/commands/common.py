@@ -15,6 +15,7 @@ from mqctl.output import Column, Format, Output, Row
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
+    from mqctl.remoting.signing import Credentials
 
 T = TypeVar("T")
 
@@ -49,6 +50,13 @@ class Session:
 
         return name_servers(self.env.variables, self.context) or DEFAULT_NAMESRV
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Who this run is for brokers with access control. Raises ConfigError for half of it."""
+        from mqctl.credentials import credentials_of
+
+        return credentials_of(self.env.variables)
+
     def print_rows(self, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         Output(self.env, self.output).rows(columns, rows)
 
@@ -60,12 +68,9 @@ class Session:
         import asyncio
 
         from mqctl.client.admin import Admin
-        from mqctl.credentials import credentials_of
-
-        credentials = credentials_of(self.env.variables)
 
         async def run() -> T:
-            async with Admin(self.name_servers, timeout=self.timeout, credentials=credentials) as admin:
+            async with Admin(self.name_servers, timeout=self.timeout, credentials=self.credentials) as admin:
                 return await work(admin)
 
         return asyncio.run(run())

@@ -56,7 +56,10 @@ def _names(session: Session, find: Callable[[Admin], Awaitable[list[str]]], inco
     from mqctl.errors import MqError
 
     async def ask() -> list[str]:
-        async with asyncio.timeout(TIMEOUT_S), Admin(session.name_servers, timeout=TIMEOUT_S) as admin:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            Admin(session.name_servers, timeout=TIMEOUT_S, credentials=session.credentials) as admin,
+        ):
             return await find(admin)
 
     try:

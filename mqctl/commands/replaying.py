@@ -80,7 +80,9 @@ class Run:
         from mqctl.client.admin.copying import check_index, is_stored
         from mqctl.client.admin.replaying import unsent
 
-        async with Admin(self.wanted.target, timeout=self._session.timeout) as target:
+        async with Admin(
+            self.wanted.target, timeout=self._session.timeout, credentials=self._session.credentials
+        ) as target:
             await check_index(target, aim.topic)
 
             async def was_sent(message: ReceivedMessage) -> bool:
@@ -124,7 +126,9 @@ class Run:
                 record.save_sometimes()
                 told(self._count)
 
-            async with Copier(self.wanted.target, timeout=self._session.timeout) as copier:
+            async with Copier(
+                self.wanted.target, timeout=self._session.timeout, credentials=self._session.credentials
+            ) as copier:
                 await replay(self._messages(admin, aim), copier, aim, pace, sent)
 
     def _add(self, message: ReceivedMessage) -> None:

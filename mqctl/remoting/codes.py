@@ -327,9 +327,6 @@ class LanguageCode(IntEnum):
 VERSION_3_0_7_SNAPSHOT: Final = 28  # a client needs it to be sent offset resets and status questions
 VERSION_3_0_11: Final = 37  # from here a broker registers with the wrapper that has filterServerList
 VERSION_3_1_8_SNAPSHOT: Final = 62  # a client needs it for running info and direct consumption
-VERSION_3_4_9: Final = 121  # from here maxReconsumeTimes in a request is honoured
-VERSION_4_1_0_SNAPSHOT: Final = 232  # a client subscribes with SQL92 only to brokers from here on
-VERSION_4_9_4: Final = 401  # from here routes are answered in strict JSON
 VERSION_4_9_7: Final = 407  # what mqctl announces
 VERSION_5_0_0: Final = 413
 VERSION_5_5_0: Final = 513

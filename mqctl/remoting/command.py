@@ -102,6 +102,9 @@ class Command(msgspec.Struct, gc=False, eq=False):
             header = codec_json.encode(self.code, self.language, self.version, self.opaque, self.flag, self.remark, ext)
         return join_frame(self.codec, header, self.body)
 
+    def as_command(self) -> Command:
+        return self
+
     def __repr__(self) -> str:
         kind = "response" if self.is_response else "oneway" if self.is_oneway else "request"
         return f"<{kind} code={self.code} opaque={self.opaque} body={len(self.body)}>"

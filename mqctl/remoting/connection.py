@@ -44,6 +44,12 @@ class Request(Encodable, Protocol):
     flag: int
     opaque: int
 
+    def as_command(self) -> Command:
+        """The same, in the form that all requests have."""
+        ...
+
+
+Sign = Callable[[Request], Encodable]
 
 # Gets the peer's answer, whatever its code, or the reason why there is none.
 Answered = Callable[["Command | ConnectionFailed | RequestTimeout"], None]
@@ -72,6 +78,8 @@ class Connection(asyncio.Protocol):
     With `throttle` a peer that does not read its answers is served no further requests until it does. Only
     servers may do that: if both sides did, each could wait for the other.
 
+    `sign` makes of each request of ours the one that is sent.
+
     With `ends_silence` a request that times out without a byte from the peer all the while ends the connection: the
     peer hangs, or its machine is gone and TCP would take a quarter of an hour to say so.
     """
@@ -84,7 +92,9 @@ class Connection(asyncio.Protocol):
         max_frame: int = MAX_FRAME,
         throttle: bool = False,
         ends_silence: bool = False,
+        sign: Sign | None = None,
     ) -> None:
+        self._sign = sign
         self._throttle = throttle
         self._ends_silence = ends_silence
         self._paused = False
@@ -246,7 +256,7 @@ class Connection(asyncio.Protocol):
     def oneway(self, command: Request) -> None:
         command.flag |= ONEWAY_FLAG
         command.opaque = self._new_opaque()
-        self.send(command)
+        self.send(command if self._sign is None else self._sign(command))
 
     async def request(self, command: Request, timeout: float) -> Command:
         """The peer's answer, whatever its code. Raises ConnectionFailed or RequestTimeout."""
@@ -272,7 +282,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             raise ConnectionFailed(f"not connected to {self.peer_text}")
         command.opaque = opaque = self._new_opaque()
-        self.send(command)
+        self.send(command if self._sign is None else self._sign(command))
         asked_at = self._loop.time()
         self._expected[opaque] = Expected(answered, asked_at, timeout, command.code)
         if self._timer is None or asked_at + timeout < self._timer_at:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mqctl.errors import ConfigError, ConnectionFailed, ResponseError
 from mqctl.remoting.command import Command
-from mqctl.remoting.connection import Connection, RequestSink
+from mqctl.remoting.connection import Connection, RequestSink, Sign
+
+if TYPE_CHECKING:
+    from mqctl.remoting.signing import Credentials
 
 CONNECT_SECONDS: Final = 3.0
 
@@ -27,10 +30,11 @@ def split_addresses(text: str) -> list[str]:
 
 
 class ConnectionPool:
-    """Loop only. `on_request` gets what peers ask of us."""
+    """Loop only. `on_request` gets what peers ask of us; with credentials, what we ask is signed."""
 
-    def __init__(self, on_request: RequestSink | None = None) -> None:
+    def __init__(self, on_request: RequestSink | None = None, credentials: Credentials | None = None) -> None:
         self._on_request = on_request or _ignore
+        self._sign = _signer(credentials)
         self._connections: dict[str, Connection] = {}
         self._connecting: dict[str, asyncio.Task[Connection]] = {}
         self._closed = False
@@ -70,7 +74,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
 
         def make() -> Connection:
-            return Connection(self._on_request, ends_silence=True)
+            return Connection(self._on_request, ends_silence=True, sign=self._sign)
 
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -107,6 +111,14 @@ def _reason(error: OSError | TimeoutError) -> str:
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)  # a name that does not resolve has a negative number of its own
+
+
+def _signer(credentials: Credentials | None) -> Sign | None:
+    if credentials is None:
+        return None
+    from mqctl.remoting.signing import signer  # most have no use for it
+
+    return signer(credentials)
 
 
 def _ignore(connection: Connection, request: Command) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from mqctl.remoting.command import Command
+from mqctl.remoting.connection import Request
 
 ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
@@ -19,6 +21,17 @@ UNSIGNED: Final = frozenset({SIGNATURE, "_UNIQUE_KEY_QUERY"})
 class Credentials:
     access_key: str
     secret_key: str
+
+
+def signer(credentials: Credentials) -> Callable[[Request], Command]:
+    """For connections on which every request is signed."""
+
+    def signed(request: Request) -> Command:
+        command = request.as_command()
+        sign(command, credentials)
+        return command
+
+    return signed
 
 
 def sign(command: Command, credentials: Credentials) -> None:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mqctl.client import (
+    ConsumeFrom,
+    Credentials,
+    Message,
+    MqError,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    ReceivedMessage,
+    TransactionProducer,
+    TransactionState,
+)
 from mqctl.exit import ExitCode
 from mqctl.remoting.bodies_acl import PlainAccessConfig
 from mqctl.server.broker.admin.aclfiles import AclFiles
+from tests.aio import in_loop
 from tests.cli.running import Cli
 from tests.interop.acting import mqadmin_in
 from tests.peers import wire
@@ -53,12 +67,60 @@ class SecuredBroker(ApacheBroker):
         return wire.registered(self.namesrv, self.address)
 
 
-@pytest.fixture
-def secured(apache_namesrv: ApacheNamesrv, tmp_path: Path) -> Iterator[SecuredBroker]:
+@pytest.fixture(scope="module")
+def secured(apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
     conf = {"aclEnable": "true"}
     name = "secured"
-    with require(SecuredBroker, "4.9.7", tmp_path, apache_namesrv.address, name, name, conf=conf) as server:
+    folder = tmp_path_factory.mktemp(name)
+    with require(SecuredBroker, "4.9.7", folder, apache_namesrv.address, name, name, conf=conf) as server:
         yield server
+
+
+class Committing:
+    def execute(self, message: Message, argument: object) -> TransactionState:
+        return TransactionState.COMMIT
+
+    def check(self, message: ReceivedMessage) -> TransactionState:
+        return TransactionState.COMMIT
+
+
+def test_our_clients_at_a_broker_that_wants_signatures(secured: SecuredBroker, tmp_path: Path) -> None:
+    cli = Cli({"NAMESRV_ADDR": secured.namesrv, "HOME": str(tmp_path), **ADMIN})
+    cli.ok("topic", "update", "signed", "-c", secured.cluster, "-w", "2", "-r", "2")
+    cli.ok("msg", "send", "signed", "by command")
+    in_loop(send_and_receive)("signed", secured.namesrv, {"by command"})
+
+
+async def send_and_receive(topic: str, namesrv: str, there: set[str]) -> None:
+    me = Credentials(ADMIN["MQCTL_ACCESS_KEY"], ADMIN["MQCTL_SECRET_KEY"])
+    async with Producer("nobody", namesrv, retries=0) as stranger:
+        with pytest.raises(MqError, match="AclException"):
+            await stranger.send(Message(topic, b"unsigned"))
+    async with Producer("signers", namesrv, credentials=me) as producer:
+        await producer.send(Message(topic, "größer".encode(), tags="a", keys=["k%1"], properties={"p": "ö"}))
+        await producer.send_batch([Message(topic, b"b1"), Message(topic, b"b2")])
+        await producer.send_oneway(Message(topic, b"oneway"))
+    async with TransactionProducer("signers-tx", Committing(), namesrv, credentials=me) as transactions:
+        await transactions.send_in_transaction(Message(topic, b"whole"))
+    wanted = there | {"größer", "b1", "b2", "oneway", "whole"}
+
+    read = PullConsumer("signed-pull", topic, namesrv, start=ConsumeFrom.FIRST, credentials=me)
+    assert await _bodies(read, len(wanted)) == wanted
+    received: asyncio.Queue[str] = asyncio.Queue()
+
+    async def listener(message: ReceivedMessage) -> None:
+        received.put_nowait(message.body.decode())
+
+    async with PushConsumer("signed-push", listener, topic, namesrv, start=ConsumeFrom.FIRST, credentials=me):
+        assert {await received.get() for _ in wanted} == wanted
+
+
+async def _bodies(consumer: PullConsumer, count: int) -> set[str]:
+    found: list[str] = []
+    async with consumer:
+        while len(found) < count:
+            found += [message.body.decode() for message in await consumer.poll()]
+    return set(found)
 
 
 def test_our_commands_at_a_broker_that_wants_signatures(secured: SecuredBroker, tmp_path: Path) -> None:

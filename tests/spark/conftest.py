@@ -46,7 +46,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.local.dir": str(folder / "local"),
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.driver.extraJavaOptions": QUICK_START,
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

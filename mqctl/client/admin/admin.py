@@ -50,8 +50,7 @@ class Admin:
         credentials: Credentials | None = None,
     ) -> None:
         self.timeout = timeout
-        self._credentials = credentials
-        self._pool = ConnectionPool()
+        self._pool = ConnectionPool(credentials=credentials)
         self._name_servers = NameServers(self._pool, name_servers, timeout=timeout)
 
     async def __aenter__(self) -> Self:
@@ -163,10 +162,6 @@ class Admin:
 
     async def request(self, address: str, command: Command, timeout: float | None = None) -> Command:
         """A broker's answer, whatever its code. Name servers want no signature."""
-        if self._credentials is not None:
-            from mqctl.remoting.signing import sign  # most commands need none
-
-            sign(command, self._credentials)
         try:
             return await self._pool.request(address, command, self.timeout if timeout is None else timeout)
         except ConnectionFailed as error:

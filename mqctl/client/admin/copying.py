@@ -17,6 +17,7 @@ from mqctl.remoting.bodies import MessageQueue
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.message import ReceivedMessage
+from mqctl.remoting.signing import Credentials
 from mqctl.remoting.unique_id import UniqueIdGenerator
 from mqctl.store.properties import (
     BUYER_ID,
@@ -107,9 +108,9 @@ class Copier:
     """Loop only; use it with `async with`. A send is tried once: whether a copy that got no answer was stored must be
     looked up before it is sent again."""
 
-    def __init__(self, name_servers: str, *, timeout: float) -> None:
+    def __init__(self, name_servers: str, *, timeout: float, credentials: Credentials | None) -> None:
         self._timeout = timeout
-        self._engine = Engine(name_servers)
+        self._engine = Engine(name_servers, credentials=credentials)
         self._engine.add_producer(PRODUCER_GROUP)
         self._delivery = Delivery(self._engine, Encoder(PRODUCER_GROUP), retries=0, faults=None)
         self.new_id = UniqueIdGenerator()

@@ -49,10 +49,12 @@ async def _send(session: Session, name: str, count: int, size: int, sent: Callab
     from mqctl.client.admin.brokers import find_instances
     from mqctl.client.admin.timing import time_sends
 
-    async with Admin(session.name_servers, timeout=session.timeout) as admin:
+    async with Admin(session.name_servers, timeout=session.timeout, credentials=session.credentials) as admin:
         find_instances(await admin.cluster_info(), None, name)
     failed = []
-    async with Producer("TOOLS_PRODUCER", session.name_servers, timeout=session.timeout, retries=0) as producer:
+    async with Producer(
+        "TOOLS_PRODUCER", session.name_servers, timeout=session.timeout, credentials=session.credentials, retries=0
+    ) as producer:
         async for timed in time_sends(producer, name, count, size):
             sent(timed)
             if timed.error is not None:

@@ -65,7 +65,9 @@ async def _measure(session: Session, admin: Admin, cluster: str | None, count: i
     from mqctl.client.clusters import instances
 
     brokers = [one for one in instances(await admin.cluster_info(), cluster) if one.is_master]
-    async with Producer("TOOLS_PRODUCER", session.name_servers, timeout=session.timeout, retries=0) as producer:
+    async with Producer(
+        "TOOLS_PRODUCER", session.name_servers, timeout=session.timeout, credentials=session.credentials, retries=0
+    ) as producer:
         return [
             {
                 "cluster": one.cluster,

@@ -83,7 +83,7 @@ def resend(
         from mqctl.client.admin.copying import Copier
         from mqctl.client.admin.deadletters import send_again
 
-        async with Copier(session.name_servers, timeout=session.timeout) as copier:
+        async with Copier(session.name_servers, timeout=session.timeout, credentials=session.credentials) as copier:
             letters = letters_of(admin, group, selection, max_count)
             async for sent in send_again(admin, copier, letters, topic=to, rate=rate, dry_run=dry_run):
                 write(_outcome_row(sent))

@@ -113,7 +113,7 @@ def resend(
         row: dict[str, Any] = {"from": message.offset_msg_id, "topic": target}
         if dry_run:
             return {**row, "msgId": None, "brokerName": None, "queueId": None, "queueOffset": None}
-        async with Copier(session.name_servers, timeout=session.timeout) as copier:
+        async with Copier(session.name_servers, timeout=session.timeout, credentials=session.credentials) as copier:
             result = await copier.send(copy_of(message, target, copier.new_id()))
         return {
             **row,

@@ -169,7 +169,12 @@ async def _send(
     from mqctl.client import Producer
 
     async with Producer(
-        PRODUCER_GROUP, session.name_servers, timeout=session.timeout, retries=0, trace=trace
+        PRODUCER_GROUP,
+        session.name_servers,
+        timeout=session.timeout,
+        credentials=session.credentials,
+        retries=0,
+        trace=trace,
     ) as producer:
         queues: Iterator[MessageQueue | None] = cycle([None])
         if place is not None and messages:
@@ -258,7 +263,9 @@ async def _measure(
 
     times: list[float] = []
     failures = 0
-    async with Producer(PRODUCER_GROUP, session.name_servers, timeout=session.timeout, retries=0) as producer:
+    async with Producer(
+        PRODUCER_GROUP, session.name_servers, timeout=session.timeout, credentials=session.credentials, retries=0
+    ) as producer:
         await producer.send(Message(topic, body))
         for _ in range(count):
             began = time.perf_counter()
