@@ -24,8 +24,9 @@ from mqctl.remoting.topicbits import PERM_READ
 log = logging.getLogger(__name__)
 
 REBALANCE_SECONDS: Final = 20.0
-# After a round that could not do all it should.
+# After a round that could not do all it should, and twice as long after each more of them, up to the second.
 AGAIN_SECONDS: Final = 1.0
+MOST_AGAIN_SECONDS: Final = 4.0
 
 # Told the queues of a topic that are ours from now on; returns whether it could take them all.
 Assign = Callable[[str, set[MessageQueue]], Awaitable[bool]]
@@ -44,7 +45,7 @@ class Membership:
         self._assign = assign
         self._strategy = strategy
         self._wake = asyncio.Event()
-        self._settled = True  # the last round could do all it should
+        self._again_seconds: float | None = None  # until the next round, if the last one could not do all it should
         self._missing: set[str] = set()
         engine.routes.on_change.append(lambda topic, route: self.wake() if topic in self._topics else None)
 
@@ -56,28 +57,33 @@ class Membership:
         """One round every 20 s, and whenever woken."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REBALANCE_SECONDS if self._settled else AGAIN_SECONDS):
+                async with asyncio.timeout(self._again_seconds or REBALANCE_SECONDS):
                     await self._wake.wait()
             self._wake.clear()
             await self.rebalance()
 
     async def rebalance(self) -> None:
         """One round. What cannot be found out leaves things as they are."""
-        self._settled = True
+        settled = True
         for topic in self._topics:
             try:
-                self._settled = await self._rebalance(topic) and self._settled
+                settled = await self._rebalance(topic) and settled
             except MqError as error:
                 log.warning("%s: the queues of %s are not known: %s", self._group, topic, error.message)
-                self._settled = False
+                settled = False
+        if settled:
+            self._again_seconds = None
+        elif self._again_seconds is None:
+            self._again_seconds = AGAIN_SECONDS
+        else:
+            self._again_seconds = min(2 * self._again_seconds, MOST_AGAIN_SECONDS)
 
     async def _rebalance(self, topic: str) -> bool:
         try:
             route = await self._engine.routes.find(topic)
         except NotFound:
             self._say_missing(topic)
-            # Brokers make a group's retry topic when they first hear of the group: it is there in a moment.
-            return not topic.startswith(RETRY_PREFIX)
+            return False
         self._missing.discard(topic)
         queues = sorted(readable_queues(route, topic))
         if self._strategy is None:

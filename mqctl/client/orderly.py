@@ -28,6 +28,8 @@ from mqctl.remoting.message import ReceivedMessage
 log = logging.getLogger(__name__)
 
 RENEW_SECONDS: Final = 20.0
+# After a renewal that did not get all: a broker that was away has forgotten them, and nothing is consumed meanwhile.
+AGAIN_SECONDS: Final = 1.0
 LOCK_SECONDS: Final = 30.0
 LOCK_TIMEOUT_S: Final = 1.0
 SUSPEND_SECONDS: Final = 1.0
@@ -69,7 +71,7 @@ class Orderly:
         self._turns: dict[HeldQueue, _Turn] = {}
         self._loop = asyncio.get_running_loop()
         if send_back is not None:
-            engine.every(RENEW_SECONDS, self._renew)
+            engine.spawn(self._keep_locks())
 
     # -- the queue comes and goes -----------------------------------------------------------------------
 
@@ -163,14 +165,23 @@ class Orderly:
 
     # -- locks ------------------------------------------------------------------------------------------
 
-    async def _renew(self) -> None:
+    async def _keep_locks(self) -> None:
+        ours = True
+        while True:
+            await asyncio.sleep(RENEW_SECONDS if ours else AGAIN_SECONDS)
+            ours = await self._renew()
+
+    async def _renew(self) -> bool:
+        """Whether all are ours for another while."""
         turns = {held.queue: (held, turn) for held, turn in self._turns.items()}
         begin = self._loop.time()
-        for queue, is_ours in (await self._ask(RequestCode.LOCK_BATCH_MQ, turns)).items():
+        answers = await self._ask(RequestCode.LOCK_BATCH_MQ, turns)
+        for queue, is_ours in answers.items():
             held, turn = turns[queue]
             # Refused is not the same as not answered: somebody else has it already, after the broker forgot ours.
             turn.locked_until = begin + LOCK_SECONDS if is_ours else begin
             self._go_on(held)
+        return all(answers.get(queue) for queue in turns)
 
     async def _ask(self, code: RequestCode, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
         """Whether the broker agreed, for the queues of those that answered."""

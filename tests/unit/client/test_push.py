@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, ReceivedMessage, RetryLater, orderly
 from mqctl.client.admin.traces import decode_traces
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
 from mqctl.client.offsets import local_offsets_path
@@ -223,6 +223,15 @@ async def test_orderly_gives_up_after_the_limit(mq: EmbeddedBroker) -> None:
         assert await inbox.wait(4) == [b"0", b"0", b"0", b"1"]
         await until(lambda: mq.messages("%DLQ%g"))
     assert [message.body for message in mq.messages("%DLQ%g")] == [b"0"]
+
+
+@in_loop
+async def test_a_topic_that_is_made_later_is_consumed_soon(mq: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    async with PushConsumer("g", inbox, "later", mq.namesrv, start=FIRST):
+        mq.create_topic("later")
+        await send(mq, "later", numbered(1))
+        assert await inbox.wait(1) == numbered(1)
 
 
 @in_loop
@@ -526,7 +535,12 @@ async def test_a_message_given_back_while_its_listener_was_stuck_is_not_given_ba
 
 
 @in_loop
-async def test_an_orderly_consumer_whose_lock_somebody_else_has_stops_at_once(mq: EmbeddedBroker) -> None:
+async def test_an_orderly_consumer_whose_lock_somebody_else_has(
+    mq: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stops at once, and asks again long before a lock would be renewed."""
+    monkeypatch.setattr(orderly, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(orderly, "AGAIN_SECONDS", 0.01)
     mq.create_topic("t", queues=1)
     inbox = Inbox()
     async with PushConsumer("g", inbox, "t", mq.namesrv, start=FIRST, orderly=True) as consumer:
@@ -540,14 +554,14 @@ async def test_an_orderly_consumer_whose_lock_somebody_else_has_stops_at_once(mq
             assert address is not None
             await engine.call(address, Command(code, body=bodies.encode(body)))
 
-        await lock(RequestCode.UNLOCK_BATCH_MQ, consumer.client_id)  # as if the broker had restarted
-        await lock(RequestCode.LOCK_BATCH_MQ, "other")
-        await delivery._renew()
+        while await delivery._renew():
+            await lock(RequestCode.UNLOCK_BATCH_MQ, consumer.client_id)  # as if the broker had restarted
+            await lock(RequestCode.LOCK_BATCH_MQ, "other")
+        monkeypatch.setattr(orderly, "RENEW_SECONDS", 3600.0)
         await send(mq, "t", numbered(3))
         await until(lambda: any(len(held) == 3 for held in consumer.held_queues()))
         assert inbox.bodies == []
         await lock(RequestCode.UNLOCK_BATCH_MQ, "other")
-        await delivery._renew()
         assert await inbox.wait(3) == numbered(3)
 
 
