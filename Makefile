@@ -36,6 +36,9 @@ long: $(VENV)/installed-dev  ## the few tests that `make test` leaves out: a Spa
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
 	$(BIN)/python -m pytest -n 2 -m 'not interop'
 
+flaky: $(VENV)/installed-dev  ## run the suite ten times and list what failed in any of them; goes on after an interruption; FLAKY='--runs 3'
+	$(BIN)/python -m tests.flaky $(FLAKY)
+
 coverage: $(VENV)/installed-dev  ## which lines the tests without Java and Go run, servers in processes of their own included
 	$(BIN)/python -m pytest -n 2 -m 'not interop' --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
 
@@ -79,4 +82,4 @@ docs: $(VENV)/installed  ## write the pages about the command line
 clean:  ## remove the environment, the executable and caches; stores are left alone
 	rm -rf $(VENV) build dist/mqctl .coverage* *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run quickstart test long unit coverage lint format crash fuzz soak bench binary completions docs clean
+.PHONY: help run quickstart test long unit flaky coverage lint format crash fuzz soak bench binary completions docs clean

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from mqctl.commands.common import AdminGroup, Session, noun
-from mqctl.commands.legacy import translate
+from mqctl.commands.mqadmin.translate import translate
 from mqctl.env import SHELL_VARIABLE, Environment
 from mqctl.errors import MqError
 from mqctl.exit import ExitCode, exit_code

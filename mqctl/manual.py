@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from mqctl.cli import NOUNS, load
 from mqctl.commands.common import AdminCommand
-from mqctl.commands.legacy import Old
-from mqctl.commands.legacy_rows import NAMES
+from mqctl.commands.mqadmin.rows import NAMES
+from mqctl.commands.mqadmin.translate import Old
 
 # What every command that asks a cluster takes; told once, at the top.
 EVERYWHERE: Final = ("namesrv", "context", "output", "timeout", "help")

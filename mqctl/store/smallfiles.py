@@ -48,11 +48,6 @@ def replace_file(path: Path, data: bytes) -> None:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read_file_or_backup(path: Path) -> bytes | None:
-    """The content, or the backup's where `path` is missing or empty; None when there is nothing at all."""
-    return load_file_or_backup(path, bytes)
-
-
 def load_file_or_backup(path: Path, parse: Callable[[bytes], T]) -> T | None:
     """What `parse` makes of the content, or of the backup where `path` is missing, empty or does not parse.
 

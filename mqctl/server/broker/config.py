@@ -158,7 +158,6 @@ class BrokerConfig(Struct, rename="camel", kw_only=True):
     flush_consumer_offset_interval: int = 5000
     register_name_server_period: int = 30_000
     register_broker_timeout_mills: int = 6000
-    force_register: bool = True
     compressed_register: bool = False
 
     def __post_init__(self) -> None:

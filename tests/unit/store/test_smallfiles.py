@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mqctl.errors import StoreError
-from mqctl.store.smallfiles import load_file_or_backup, read_file_or_backup, replace_file
+from mqctl.store.smallfiles import load_file_or_backup, replace_file
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def digits(data: bytes) -> int:
 def test_first_write_creates_directories_and_no_backup(path: Path) -> None:
     replace_file(path, b"1")
     assert names(path) == ["topics.json"]
-    assert read_file_or_backup(path) == b"1"
+    assert load_file_or_backup(path, bytes) == b"1"
 
 
 def test_the_previous_content_becomes_the_backup(path: Path) -> None:
@@ -43,7 +43,7 @@ def test_the_previous_content_becomes_the_backup(path: Path) -> None:
 
 
 def test_nothing_there_is_none(path: Path) -> None:
-    assert read_file_or_backup(path) is None
+    assert load_file_or_backup(path, bytes) is None
 
 
 def test_crash_before_the_rename_leaves_the_old_content(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,15 +57,15 @@ def test_crash_before_the_rename_leaves_the_old_content(path: Path, monkeypatch:
         with pytest.raises(StoreError, match="power lost"):
             replace_file(path, b"2")
     assert names(path) == ["topics.json", "topics.json.bak", "topics.json.tmp"]
-    assert read_file_or_backup(path) == b"1"
+    assert load_file_or_backup(path, bytes) == b"1"
     replace_file(path, b"3")  # the leftover is no obstacle
-    assert read_file_or_backup(path) == b"3"
+    assert load_file_or_backup(path, bytes) == b"3"
 
 
 def test_half_a_temporary_file_means_nothing(path: Path) -> None:
     replace_file(path, b"1")
     sibling(path, ".tmp").write_bytes(b'{"ha')
-    assert read_file_or_backup(path) == b"1"
+    assert load_file_or_backup(path, bytes) == b"1"
 
 
 @pytest.mark.parametrize("left", [None, b""], ids=["deleted", "empty"])
@@ -76,14 +76,14 @@ def test_java_died_between_delete_and_rename(path: Path, left: bytes | None, cap
     if left is not None:
         path.write_bytes(left)
     with caplog.at_level(logging.WARNING):
-        assert read_file_or_backup(path) == b"1"
+        assert load_file_or_backup(path, bytes) == b"1"
     assert "reading topics.json.bak instead" in caplog.text
 
 
 def test_an_empty_file_alone_is_none(path: Path) -> None:
     path.parent.mkdir()
     path.touch()
-    assert read_file_or_backup(path) is None
+    assert load_file_or_backup(path, bytes) is None
 
 
 def test_unusable_content_is_set_aside_and_never_becomes_the_backup(path: Path) -> None:
@@ -115,7 +115,7 @@ def test_unreadable_is_not_unusable(path: Path) -> None:
     path.mkdir(parents=True)  # a directory where the file should be: no reason to take the backup
     sibling(path, ".bak").write_bytes(b"1")
     with pytest.raises(StoreError, match="cannot read"):
-        read_file_or_backup(path)
+        load_file_or_backup(path, bytes)
 
 
 def test_content_is_synced_before_it_is_renamed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

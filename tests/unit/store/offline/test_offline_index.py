@@ -19,7 +19,6 @@ from mqctl.store.store import MessageStore, StoreConfig
 from tests.unit.store.stores import HOST, Clock, message, put_all
 
 GEOMETRY = Geometry(hash_slots=7, max_entries=16)
-KEYS_EACH = 2
 
 
 @pytest.fixture

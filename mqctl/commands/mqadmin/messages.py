@@ -1,4 +1,4 @@
-"""mqadmin's commands about messages. How to read a row: see legacy.py.
+"""mqadmin's commands about messages. How to read a row: see translate.py.
 
 What consumed a message is a command of its own here, `msg track`; mqadmin prints it with each message.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mqctl.commands.legacy import Old
+from mqctl.commands.mqadmin.translate import Old
 
 MESSAGES: Final = {
     "queryMsgById": Old(

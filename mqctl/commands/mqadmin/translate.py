@@ -41,7 +41,7 @@ def translate(args: Sequence[str], nouns: Container[str]) -> list[str]:
     does not have, or that lacks its value."""
     if not args or args[0].startswith("-") or (args[0] in nouns and not "".join(args[1:2]).startswith("-")):
         return list(args)  # without reading the rows: most runs end here
-    from mqctl.commands.legacy_rows import ROWS
+    from mqctl.commands.mqadmin.rows import ROWS
 
     old = ROWS.get(args[0].lower())
     if old is None:

@@ -1,10 +1,10 @@
-"""mqadmin's commands about access control. How to read a row: see legacy.py."""
+"""mqadmin's commands about access control. How to read a row: see translate.py."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from mqctl.commands.legacy import Old
+from mqctl.commands.mqadmin.translate import Old
 
 _WHERE: Final = {"b brokerAddr": "--broker", "c clusterName": "--cluster"}
 

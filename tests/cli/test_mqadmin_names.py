@@ -8,8 +8,8 @@ import pytest
 
 from mqctl.cli import NOUNS, build
 from mqctl.commands.common import Session
-from mqctl.commands.legacy import translate
-from mqctl.commands.legacy_rows import NAMES, ROWS
+from mqctl.commands.mqadmin.rows import NAMES, ROWS
+from mqctl.commands.mqadmin.translate import translate
 from mqctl.errors import ConfigError
 from mqctl.exit import ExitCode
 from mqctl.manual import LEFT_OUT, MQADMIN_4_9_7
@@ -89,8 +89,7 @@ def test_every_row_ends_in_a_command_line_of_ours(name: str) -> None:
         needed = [
             word
             for other, goes_to in old.flags.items()
-            if (goes_to.isupper() or goes_to in ("--topic", "--to", "--clients", "--file", "--key", "--queue"))
-            and other != flag
+            if (goes_to.isupper() or goes_to in NEEDED) and other != flag
             for word in (f"-{other.partition(' ')[0]}", "1")
         ]
         args = translate([name, f"-{letter}", *value, *needed], NOUNS)
