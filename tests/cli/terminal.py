@@ -19,6 +19,8 @@ from pathlib import Path
 from tests.cli.running import LIMIT_S
 from tests.peers.ours import REPOSITORY
 
+INTERRUPT_S = 5
+
 
 def _as_a_shell_starts_it() -> None:
     """Ctrl-C is a signal, and one that nobody has switched off: a run of tests in the background has."""
@@ -63,11 +65,25 @@ class Terminal:
 
     def wait_for(self, text: str) -> None:
         """Until this was drawn after the last time somebody waited."""
+        assert self._drawn_within(LIMIT_S, text), self.text()[-3000:]
+
+    def interrupt(self, text: str) -> None:
+        """Ctrl-C, until this is drawn. Readline is deaf between drawing its prompt and waiting for keys: a moment for a
+        person, and long enough for a test."""
+        for _ in range(int(LIMIT_S / INTERRUPT_S)):
+            self.press(b"\x03")
+            if self._drawn_within(INTERRUPT_S, text):
+                return
+        raise AssertionError(self.text()[-3000:])
+
+    def _drawn_within(self, seconds: float, text: str) -> bool:
         seen = len(self.drawn)
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + seconds
         while text not in self.text(seen):
-            assert time.monotonic() < end, self.text()[-3000:]
+            if time.monotonic() > end:
+                return False
             self._read(0.5)
+        return True
 
     def end(self) -> int:
         """The exit status, once the program has ended by itself."""

@@ -351,8 +351,7 @@ def test_a_prompt(spark: Machine, store: str, tmp_path: Path) -> None:
         terminal.wait_for("sql> ")
         terminal.press(b"SELECT\n")
         terminal.wait_for("...> ")
-        terminal.press(b"\x03")  # what was begun is dropped, and Spark goes on
-        terminal.wait_for("sql> ")
+        terminal.interrupt("sql> ")  # what was begun is dropped, and Spark goes on
         terminal.press(b"SELECT 1\nFROM x;\n")
         terminal.wait_for("sql> ")
         assert "note: SELECT 1\r\nFROM x;" in terminal.text()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqctl.commands.analyze.cluster import LOCAL, LOOPBACK, check_master, is_local, settings
-from mqctl.commands.analyze.ending import ending_in_order
+from mqctl.commands.analyze.ending import ending_in_order, held
 from mqctl.commands.analyze.finding import Spark, find_spark
 from mqctl.commands.analyze.jobfiles import MAIN, job_files, write_zip
 from mqctl.errors import ConfigError, MqError
@@ -101,18 +101,19 @@ def submitted(variables: Mapping[str, str], place: Place, request: Request) -> I
             listener = stack.enter_context(_listening(request.socket))
         command = command_line(spark, place, folder, request)
         number, log = tempfile.mkstemp(prefix="mqctl-analyze-", suffix=".log")
-        with os.fdopen(number, "wb") as said:
-            process = subprocess.Popen(
-                command,
-                env=surroundings(spark, place, variables),
-                cwd=folder,  # where workers look for modules first, and where Spark leaves what it leaves
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is ours to handle: at a prompt it is no reason for Spark to end
-            )
-        running = Running(process, listener, Path(log))
-        stack.callback(running.end)
+        with held():
+            with os.fdopen(number, "wb") as said:
+                process = subprocess.Popen(
+                    command,
+                    env=surroundings(spark, place, variables),
+                    cwd=folder,  # where workers look for modules first, and where Spark leaves what it leaves
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C is ours to handle: at a prompt it is no reason for Spark to end
+                )
+            running = Running(process, listener, Path(log))
+            stack.callback(running.end)
         yield running
 
 
