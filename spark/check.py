@@ -4,7 +4,7 @@
     queues      a record for every entry and an entry for every record          a join by log offset
     index       links and slots                                                  a task per file
                 a message for every entry and an entry for every key            a join by log offset and hash
-    files       sizes, gaps, JSON                                                on the driver
+    files       sizes, gaps, JSON, the checkpoint                                on the driver
 
 As in `mqctl store verify` a finding is damage, or a note about what is normal under the circumstances: a deleted topic,
 or queues that lag behind the log while a broker runs. The log is the truth.
@@ -24,6 +24,7 @@ from spark.checkindex import index_findings
 from spark.checkindexfile import IndexFile, check_index_file
 from spark.checklog import LogFile, check_file
 from spark.checkqueues import queue_findings
+from spark.checktimes import checkpoint_findings
 from spark.findings import DAMAGE, Finding, damage, limited
 from spark.result import Ask, Result
 
@@ -47,6 +48,7 @@ def run(stores: Stores, ask: Ask) -> Result:
     found += _each(stores, _log_files(stores), check_file)
     found += _each(stores, index_files, check_index_file)
     found += [each for folder in stores.folders() for each in check_files(folder)]
+    found += checkpoint_findings(stores)
     count = sum(each.severity == DAMAGE for each in found)
     notes = [f"{count} findings are damage" if count else "no damage was found"]
     frame = stores.spark.createDataFrame(list(limited(found)), FINDING)

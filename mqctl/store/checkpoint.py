@@ -51,6 +51,10 @@ FILE_SIZE: Final = 4096
 # What Java allows for: a record's time is taken a little before the record is in its place.
 TIMESTAMP_SLACK_MS: Final = 3000
 
+# What checks of a store say.
+NO_CHECKPOINT: Final = "is missing; a broker then walks the whole log after an unclean end"
+NO_TIMES: Final = "holds no times"
+
 
 class IndexPosition(NamedTuple):
     """A place in the index, and the log offset up to which the keys of all messages are filed before it."""
@@ -75,17 +79,30 @@ class Checkpoint(NamedTuple):
         """Records and queue entries of before then are on disk, by Java's reckoning."""
         return max(0, min(self.physic_timestamp, self.logics_timestamp) - TIMESTAMP_SLACK_MS)
 
+    def behind(self, last_timestamp: int) -> str | None:
+        """What to say of a log whose latest record has that store time, if it once had a later one."""
+        reached = max(self.physic_timestamp, self.logics_timestamp, self.index_timestamp)
+        if last_timestamp >= reached:
+            return None
+        what = f"the log once reached {reached} and now ends at {last_timestamp}"
+        return f"{what}: messages were lost, or the clock was set back"
+
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """All zero where there is none: then nothing can be trusted."""
+    """All zero where there is none, or one without times: then nothing can be trusted."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return Checkpoint()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) < LAYOUT.size:
-        return Checkpoint()
+    return parse_checkpoint(data) or Checkpoint()
+
+
+def parse_checkpoint(data: bytes) -> Checkpoint | None:
+    """None where these are no times."""
+    if len(data) < LAYOUT.size or min(LAYOUT.unpack_from(data)) < 0:
+        return None
     plain = Checkpoint(*LAYOUT.unpack_from(data))
     return _read_seal(data, plain) or plain
 

@@ -10,10 +10,12 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
+from mqctl.store.checkpoint import NO_CHECKPOINT, read_checkpoint, write_checkpoint
 from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE
 from mqctl.store.indexfile import HEADER
 from mqctl.store.offline.folder import StoreFolder
 from spark import check
+from spark.checktimes import checkpoint_findings
 from spark.result import Ask
 from spark.stores import Stores
 from tests.spark.storing import INDEX, keeping
@@ -115,6 +117,10 @@ def damage_config(root: Path) -> None:
     (root / "config" / "subscriptionGroup.json").write_text("{")
 
 
+def damage_checkpoint(root: Path) -> None:
+    overwrite(root / "checkpoint", 0, b"\xff" * 8)
+
+
 # In groups of those that do not hide each other: a check takes seconds.
 DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
     {
@@ -128,6 +134,7 @@ DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
         "entry 50: links to entry": damage_hash,
         "entry 100: links to entry 100": damage_link,
         "is not JSON": damage_config,
+        "holds no times": damage_checkpoint,
     },
     {
         "nothing is there between": lose_log_file,
@@ -154,10 +161,26 @@ def test_damage_is_found(
         assert any(said in what for what in found), (said, found)
 
 
-def test_a_sound_store(spark: SparkSession, sound: Path) -> None:
-    """The records of a topic that was deleted are no damage."""
-    result = check.run(Stores(spark, f"broker-a={sound}"), Ask())
+def test_a_sound_store(spark: SparkSession, sound: Path, tmp_path: Path) -> None:
+    """The records of a topic that was deleted are no damage. Log, queues and index may be links to where broker.conf
+    has put them."""
+    for each in sound.iterdir():
+        (tmp_path / each.name).symlink_to(each)
+    result = check.run(Stores(spark, f"broker-a={tmp_path}"), Ask())
     assert (result.exit_code, list(result.notes)) == (0, ["no damage was found"])
     [note] = result.frame.collect()
     assert (note["severity"], note["file"]) == ("note", "consumequeue/gone/0")
     assert note["what"] == "the topic is gone; 1 of its records are still in the log"
+
+
+def test_a_checkpoint_beyond_the_log(spark: SparkSession, sound: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sound, tmp_path / "copy"))
+    stores = Stores(spark, f"broker-a={root}")
+    checkpoint = read_checkpoint(root / "checkpoint")
+    write_checkpoint(root / "checkpoint", checkpoint._replace(index_timestamp=checkpoint.physic_timestamp + 1))
+    [found] = checkpoint_findings(stores)
+    assert (found.severity, found.file) == ("note", "checkpoint")
+    assert found.what.startswith(f"the log once reached {checkpoint.physic_timestamp + 1} and now ends at ")
+    (root / "checkpoint").unlink()
+    [found] = checkpoint_findings(stores)
+    assert (found.severity, found.what) == ("note", NO_CHECKPOINT)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mqctl.errors import StoreError
-from mqctl.store.checkpoint import LAYOUT, read_checkpoint
+from mqctl.store.checkpoint import NO_CHECKPOINT, NO_TIMES, parse_checkpoint
 from mqctl.store.offline.findings import Report
 from mqctl.store.offline.folder import StoreFolder
 
@@ -67,21 +66,18 @@ def is_sound(path: Path, parse_json: ParseJson) -> bool:
 
 def check_checkpoint(report: Report) -> None:
     """After the log was read."""
-    last_timestamp = report.last_timestamp
     path = report.store.root / "checkpoint"
     try:
-        size = path.stat().st_size
-        checkpoint = read_checkpoint(path)
+        checkpoint = parse_checkpoint(path.read_bytes())
     except FileNotFoundError:
-        if last_timestamp and report.clean:
-            report.note(path, None, "is missing; a broker then walks the whole log after an unclean end")
+        if report.last_timestamp and report.clean:
+            report.note(path, None, NO_CHECKPOINT)
         return
-    except (OSError, StoreError) as error:
-        report.damage(path, None, f"cannot be read: {error}")
+    except OSError as error:
+        report.damage(path, None, f"cannot be read: {error.strerror}")
         return
-    if size < LAYOUT.size or min(checkpoint[:3]) < 0:
+    if checkpoint is None:
         report.checkpoint = True
-        report.damage(path, 0, "holds no times")
-    elif last_timestamp < checkpoint.physic_timestamp:
-        what = f"the log once reached {checkpoint.physic_timestamp} and now ends at {last_timestamp}"
-        report.note(path, 0, f"{what}: messages were lost, or the clock was set back")
+        report.damage(path, 0, NO_TIMES)
+    elif (what := checkpoint.behind(report.last_timestamp)) is not None:
+        report.note(path, 0, what)
