@@ -1,4 +1,4 @@
-"""What a broker's cleaning will do to a log that goes on growing as it did: played through hour by hour.
+"""What cleaning will do to the logs on one disk that go on growing as they did: played through hour by hour.
 
 The rules are RocketMQ's. A file of the log expires `reserved_h` hours after it was written last. Expired files go in
 the hours of `delete_when`, and at any time while the disk is more than 75 % full. Nothing is played of what happens
@@ -52,10 +52,11 @@ class Deleted:
 
 @dataclass(slots=True)
 class Forecast:
-    """`reached` has the time at which the disk is as full as a threshold says, without those it does not come to."""
+    """Of one log. `reached` has the time at which its disk is as full as a threshold says, without those it does not
+    come to."""
 
+    reached: dict[float, int]
     deleted: list[Deleted] = field(default_factory=list)
-    reached: dict[float, int] = field(default_factory=dict)
     most_log_bytes: int = 0
 
 
@@ -81,33 +82,50 @@ class Log:
     bytes_per_hour: float
 
 
-def forecast(rules: Rules, log: Log, disk: Disk | None, now_ms: int) -> Forecast:
-    """The steps are the hours of the clock, since that of deleting is one of them."""
-    found = Forecast()
-    waiting = deque(log.full)
-    last = float(log.last_bytes)
-    log_bytes = sum(file.size_bytes for file in waiting) + last
-    others = disk.used_bytes - log_bytes if disk is not None else 0.0
+def forecast(rules: Rules, logs: Sequence[Log], disk: Disk | None, now_ms: int) -> list[Forecast]:
+    """One for each of the logs, which share the disk. The steps are the hours of the clock, since that of deleting is
+    one of them."""
+    reached: dict[float, int] = {}
+    growing = [_Growing(log, Forecast(reached)) for log in logs]
+    others = disk.used_bytes - sum(log.size_bytes for log in growing) if disk is not None else 0.0
     at_ms = now_ms
     for _ in range(HORIZON_H):
-        used = (others + log_bytes) / disk.total_bytes if disk is not None else 0.0
+        used = (others + sum(log.size_bytes for log in growing)) / disk.total_bytes if disk is not None else 0.0
         for threshold in THRESHOLDS:
             if used > threshold:
-                found.reached.setdefault(threshold, at_ms)
-        may_delete = rules.is_hour(at_ms) or used > EXPIRED_AT_ANY_TIME
-        while may_delete and waiting and rules.expires_ms(waiting[0]) <= at_ms:
-            gone = waiting.popleft()
-            log_bytes -= gone.size_bytes
-            if gone.name:
-                found.deleted.append(Deleted(gone, at_ms, round(log_bytes)))
-        found.most_log_bytes = max(found.most_log_bytes, round(log_bytes))
+                reached.setdefault(threshold, at_ms)
         next_ms = at_ms - at_ms % HOUR_MS + HOUR_MS
-        grown = log.bytes_per_hour * (next_ms - at_ms) / HOUR_MS
-        log_bytes += grown
-        last += grown
+        for log in growing:
+            if rules.is_hour(at_ms) or used > EXPIRED_AT_ANY_TIME:
+                log.delete_expired(rules, at_ms)
+            log.grow(at_ms, next_ms)
         at_ms = next_ms
-        if last >= log.file_bytes:  # those of one hour expire together
-            whole = int(last // log.file_bytes) * log.file_bytes
-            waiting.append(LogFile("", whole, at_ms))
-            last -= whole
-    return found
+    return [log.forecast for log in growing]
+
+
+class _Growing:
+    """A log on its way through time."""
+
+    def __init__(self, log: Log, forecast: Forecast) -> None:
+        self.forecast = forecast
+        self.size_bytes = sum(file.size_bytes for file in log.full) + float(log.last_bytes)
+        self._log = log
+        self._waiting = deque(log.full)
+        self._last_bytes = float(log.last_bytes)
+
+    def delete_expired(self, rules: Rules, at_ms: int) -> None:
+        while self._waiting and rules.expires_ms(self._waiting[0]) <= at_ms:
+            gone = self._waiting.popleft()
+            self.size_bytes -= gone.size_bytes
+            if gone.name:
+                self.forecast.deleted.append(Deleted(gone, at_ms, round(self.size_bytes)))
+
+    def grow(self, at_ms: int, until_ms: int) -> None:
+        self.forecast.most_log_bytes = max(self.forecast.most_log_bytes, round(self.size_bytes))
+        grown = self._log.bytes_per_hour * (until_ms - at_ms) / HOUR_MS
+        self.size_bytes += grown
+        self._last_bytes += grown
+        if self._last_bytes >= self._log.file_bytes:  # those of one hour expire together
+            whole = int(self._last_bytes // self._log.file_bytes) * self._log.file_bytes
+            self._waiting.append(LogFile("", whole, until_ms))
+            self._last_bytes -= whole

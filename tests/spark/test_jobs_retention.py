@@ -69,6 +69,26 @@ def test_a_disk_that_fills_up(spark: SparkSession, root: Path, monkeypatch: pyte
     assert [row["what"] for row in events["disk"]] == list(retention.THRESHOLDS.values())
 
 
+def test_stores_on_one_disk_fill_it_together(
+    spark: SparkSession, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log of the second store lies elsewhere, on the same disk as the first's. Alone each would take ten days."""
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "commitlog").symlink_to(shutil.copytree(root / "commitlog", tmp_path / "log"))
+    per_day = FILE * len(list((root / "commitlog").iterdir())) / 3
+    total = round(100 * per_day)
+    used = round(total * 0.75 - 10 * per_day)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(total, used, total - used))
+    ask = Ask(now_ms=FIRST_DAY_MS + 3 * DAY_MS, reserved_h=30 * 24)
+    result = retention.run(Stores(spark, f"a={root};b={second}"), ask)
+    disk = [row for row in result.frame.collect() if row["event"] == "disk"]
+    assert [(row["store"], row["days"]) for row in disk] == [
+        (store, pytest.approx(days, rel=0.1)) for store in "ab" for days in (5, 10, 12.5)
+    ]
+    assert "its disk (with b on it) is" in result.notes[0]
+
+
 def test_a_store_with_nothing_in_it(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     result = retention.run(Stores(spark, f"a={tmp_path}"), Ask(now_ms=FIRST_DAY_MS))
