@@ -4,14 +4,15 @@
     OUT/run=000001/_progress.json       how far the runs up to this one have come in the log of each store
     OUT/run=000002/...
 
-A run writes into a folder that readers pass over and gives it its name at the end. So there is all of a run or
-nothing, its progress included, and one that was killed leaves a folder which the next one removes. Where renaming a
-folder is not one step, as in object stores, a reader may see a part of the run while that lasts.
+A run writes into a folder that readers pass over, gives it its name when all is written, and its progress last. One
+that was killed leaves a folder that readers pass over, or one without progress, and the next run removes either. Where
+renaming a folder is not one step, as in object stores, readers who want whole runs only take those that have progress.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from functools import reduce
 from typing import Any, Final
@@ -21,11 +22,12 @@ from pyspark.sql import functions as F
 
 from mqctl.errors import ConfigError, StoreError
 from mqctl.store.scan.schema import MESSAGES
+from spark.onlyone import only_one
 from spark.place import Place
 from spark.result import Ask, Result
 from spark.stores import Stores
 
-STAGING: Final = "_unfinished"
+STAGING: Final = "_unfinished-"  # one for each run: tasks of one that was killed may still be writing
 PROGRESS: Final = "_progress.json"
 RUN: Final = "run="
 RUN_DIGITS: Final = 6
@@ -39,9 +41,16 @@ def run(stores: Stores, ask: Ask) -> Result:
     if not ask.out:
         raise ConfigError("there is no target", hint="name a folder with --out")
     out = Place(stores.spark, ask.out)
+    with only_one(out):
+        for left in out.names():
+            if left.startswith(STAGING):
+                (out / left).delete()
+        return _export(stores, ask, out)
+
+
+def _export(stores: Stores, ask: Ask, out: Place) -> Result:
     number, progress = _last_run(out, ask.topic)
-    target, staging = out / f"{RUN}{number + 1:0{RUN_DIGITS}d}", out / STAGING
-    staging.delete()
+    target, staging = out / f"{RUN}{number + 1:0{RUN_DIGITS}d}", out / f"{STAGING}{uuid.uuid4().hex[:8]}"
     _write(_new_messages(stores, ask, progress), staging)
     written = stores.spark.read.schema(_SCHEMA).parquet(staging.text)
     reached = written.groupBy("store").agg(F.max(F.col("phys_offset") + F.col("size")).alias("next_offset")).collect()
@@ -51,22 +60,30 @@ def run(stores: Stores, ask: Ask) -> Result:
     summary = _summary(written)
     rows = stores.spark.createDataFrame(summary.collect(), summary.schema)  # before the files get other names
     progress |= {row["store"]: row["next_offset"] for row in reached}
-    (staging / PROGRESS).write(json.dumps({"topics": sorted(ask.topic), "stores": progress}))
-    if target.exists() or not staging.rename(target):
-        raise StoreError(f"{staging.text} could not be renamed to {target.text}", hint="does another export run there?")
+    if not staging.rename(target):
+        raise StoreError(f"{staging.text} could not be renamed to {target.text}")
+    (target / PROGRESS).write(json.dumps({"topics": sorted(ask.topic), "stores": progress}))
     return Result("Exported messages", rows, [f"written to {target.text}"])
 
 
 def _last_run(out: Place, topics: tuple[str, ...]) -> tuple[int, dict[str, int]]:
     """Its number, and where in each log it ended; (0, {}) before the first."""
     runs = [name for name in out.names() if name.startswith(RUN) and name.removeprefix(RUN).isdecimal()]
+    if runs and not _progress_text(out / runs[-1]):
+        (out / runs.pop()).delete()
     if not runs:
         return 0, {}
-    saved: dict[str, Any] = json.loads((out / runs[-1] / PROGRESS).read())
+    saved: dict[str, Any] = json.loads(_progress_text(out / runs[-1]))
     if saved["topics"] != sorted(topics):
         chosen = ", ".join(saved["topics"]) or "all topics"
         raise ConfigError(f"{out.text} holds an export of {chosen}", hint="name the same topics, or another folder")
     return int(runs[-1].removeprefix(RUN)), saved["stores"]
+
+
+def _progress_text(run: Place) -> str:
+    """Empty if the run was killed before its end."""
+    file = run / PROGRESS
+    return file.read() if file.exists() else ""
 
 
 def _new_messages(stores: Stores, ask: Ask, progress: Mapping[str, int]) -> DataFrame:

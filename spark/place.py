@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +24,11 @@ class Place:
 
     def __truediv__(self, name: str) -> Place:
         return Place(self._spark, f"{self.text}/{name}")
+
+    @property
+    def local_path(self) -> Path | None:
+        """Where it is on this machine's disks, if it is."""
+        return Path(self._path.toUri().getPath()) if self._files.getUri().getScheme() == "file" else None
 
     def exists(self) -> bool:
         return bool(self._files.exists(self._path))
@@ -42,10 +50,16 @@ class Place:
         finally:
             stream.close()
 
-    def write(self, text: str) -> None:
-        """The file must not be there yet."""
-        stream = self._files.create(self._path, False)
+    def write(self, text: str) -> bool:
+        """A new file. False if there is one already, which stays as it is."""
+        try:
+            stream = self._files.create(self._path, False)
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getSimpleName() == "FileAlreadyExistsException":
+                return False
+            raise
         try:
             stream.write(text.encode())
         finally:
             stream.close()
+        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from mqctl.errors import ConfigError, StoreError
 from spark import diff, export, sql
+from spark.onlyone import LOCK, claimed, only_one
+from spark.place import Place
 from spark.result import Ask
 from spark.stores import Stores
 from tests.spark.storing import Keeper, keeping
@@ -59,9 +62,11 @@ def test_export(spark: SparkSession, tmp_path: Path) -> None:
 
     with keeping(root) as keeper:
         keep(keeper, *range(13, 20))
-    # A run that was killed at any moment left what readers do not see.
-    shutil.copytree(out / "run=000001", out / export.STAGING)
+    # A run that was killed left what readers do not see, or, if at its very end, what is not counted as a run.
+    shutil.copytree(out / "run=000001", out / f"{export.STAGING}1234")
     assert exported(out) == sent(*range(13))
+    shutil.copytree(out / "run=000001", out / "run=000002")
+    (out / "run=000002" / export.PROGRESS).unlink()
     assert sum(row["messages"] for row in export.run(stores, ask).frame.collect()) == 7
     assert exported(out) == sent(*range(20))
     assert sorted(each.name for each in out.iterdir()) == ["run=000001", "run=000002"]
@@ -78,6 +83,24 @@ def test_export(spark: SparkSession, tmp_path: Path) -> None:
     (out / "run=000002" / f".{export.PROGRESS}.crc").unlink(missing_ok=True)
     with pytest.raises(StoreError, match="ends before"):
         export.run(stores, ask)
+
+
+def test_one_export_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
+    """On a disk the lock ends with its process; elsewhere a file says whose it is."""
+    with keeping(tmp_path / "store") as keeper:
+        keep(keeper, 1)
+    out = Place(spark, str(tmp_path / "out"))
+    with only_one(out), pytest.raises(StoreError, match=f"another export is writing to {out.text}"):
+        export.run(Stores(spark, f"a={tmp_path / 'store'}"), Ask(out=out.text))
+    assert out.names() == []
+    (tmp_path / "out" / LOCK).touch()  # of a process that was killed
+    with only_one(out):
+        pass
+    with claimed(out):
+        with pytest.raises(StoreError, match=f"process {os.getpid()} on") as refused, claimed(out):
+            pass
+        assert refused.value.hint is not None and f"remove {out.text}/{LOCK}" in refused.value.hint
+    assert out.names() == []
 
 
 def test_diff(spark: SparkSession, tmp_path: Path) -> None:
