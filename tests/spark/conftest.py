@@ -65,8 +65,8 @@ class FilledStore:
     root: Path
     namesrv: str
     sent: list[dict[str, Any]] = field(default_factory=list)
-    client: ClientDriver | None = None  # still connected, under the producer "p"
-    broker: ApacheBroker | None = None
+    client: ClientDriver | None = None  # of Apache's: still connected, under the producer "p"
+    broker: ApacheBroker | EmbeddedBroker | None = None
 
     def stores(self, spark: SparkSession) -> Stores:
         return Stores(spark, f"broker-a={self.root}")
@@ -137,7 +137,7 @@ def our_store() -> Iterator[FilledStore]:
 
 
 def fill_ours(mq: EmbeddedBroker) -> FilledStore:
-    store = FilledStore(mq.store, mq.namesrv)
+    store = FilledStore(mq.store, mq.namesrv, broker=mq)
     mq.create_topic("orders", queues=4)
     mq.create_topic("audit", queues=1)
     with Producer("spark-producers", mq.namesrv) as producer:

@@ -1,19 +1,28 @@
-"""retries, delays, transactions, trace and check beside Apache's brokers, on what a Java client made of messages."""
+"""Jobs beside brokers that run, Apache's and ours: what a Java client made of messages, and the messages themselves."""
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from mqctl.client.blocking import Producer
+from mqctl.remoting.message import Message
 from mqctl.store.offline.folder import StoreFolder
 from mqctl.store.record import Record
-from spark import check, delays, retries, trace, transactions
+from spark import check, delays, diff, export, retries, sql, trace, transactions
 from spark.result import Ask, Result
+from spark.stores import Stores
 from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.peers.apache import ApacheBroker
 from tests.spark.conftest import FilledStore
 
 pytestmark = pytest.mark.interop
@@ -41,6 +50,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture(params=["apache_store", "our_store", pytest.param("apache55_store", marks=pytest.mark.long)])
+def store(request: pytest.FixtureRequest) -> FilledStore:
+    """With a Java client: ours is used by the one of the other."""
+    found: FilledStore = request.getfixturevalue(request.param)
+    return found if found.client is not None else replace(found, client=request.getfixturevalue("apache_store").client)
+
+
 def pay(store: FilledStore) -> None:
     """A transaction of each kind."""
     client, broker = store.client, store.broker
@@ -64,10 +80,12 @@ def live(store: FilledStore) -> None:
     assert broker is not None
     for topic in ("returned", "later"):
         make_topic(broker, topic, 1)
+    start_producer(client, broker, "spark-senders", name="s")
     for number in range(2):
-        client.call("send", name="p", topic="returned", body=b"%d" % number, keys=f"r-{number}")
+        client.call("send", name="s", topic="returned", body=b"%d" % number, keys=f"r-{number}")
     for number in range(3):
-        client.call("send", name="p", topic="later", body=b"%d" % number, keys=f"l-{number}", delayLevel=18)
+        client.call("send", name="s", topic="later", body=b"%d" % number, keys=f"l-{number}", delayLevel=18)
+    client.call("producer_stop", name="s")
     for name, level in (("dying", -1), ("waiting", 18)):
         start_consumer(client, broker, "returned", f"spark-{name}", name=name, failFirst=-1, retryDelayLevel=level)
     wait_until(lambda: len(stored(store, "%DLQ%spark-dying")) == 2)
@@ -76,23 +94,20 @@ def live(store: FilledStore) -> None:
         client.call("consumer_stop", name=name)
 
 
-@pytest.mark.parametrize("kind", ["apache_store", pytest.param("apache55_store", marks=pytest.mark.long)])
-def test_transactions_and_check(spark: SparkSession, request: pytest.FixtureRequest, kind: str) -> None:
-    store: FilledStore = request.getfixturevalue(kind)
+def test_transactions_and_check(spark: SparkSession, store: FilledStore) -> None:
     pay(store)
     [half] = rows(transactions.run(store.stores(spark), Ask(now_ms=int(time.time() * 1000))))
     assert (half["topic"], half["group"], half["state"], half["keys"]) == ("paid", "spark-payers", "open", "unknown")
     assert [row for row in rows(check.run(store.stores(spark), Ask())) if row["severity"] == "damage"] == []
-    assert store.broker is not None
-    if store.broker.version == "5.5.0":
+    if isinstance(store.broker, ApacheBroker) and store.broker.version == "5.5.0":
         # Since its first transaction it polls for more without a pause, with half a core.
         store.broker.kill()
         store.broker.start()
 
 
-def test_lives(spark: SparkSession, apache_store: FilledStore) -> None:
-    live(apache_store)
-    stores, now_ms = apache_store.stores(spark), int(time.time() * 1000)
+def test_lives(spark: SparkSession, store: FilledStore) -> None:
+    live(store)
+    stores, now_ms = store.stores(spark), int(time.time() * 1000)
     returned = rows(retries.run(stores, Ask(now_ms=now_ms, topic=("returned",))))
     assert [(row["group"], row["messages"], row["dead"], row["waiting"]) for row in returned] == [
         ("spark-dying", 2, 2, 0),
@@ -108,3 +123,39 @@ def test_lives(spark: SparkSession, apache_store: FilledStore) -> None:
 
     steps = [row["step"] for row in rows(trace.run(stores, Ask(key="r-1")))]
     assert (steps[0], sorted(steps[1:])) == ("sent", ["dead letter", "waits"])
+
+
+def test_the_messages_themselves(
+    spark: SparkSession, apache_store: FilledStore, our_store: FilledStore, tmp_path: Path
+) -> None:
+    """export, sql and diff, of both brokers at a time."""
+    filled = {"apache": apache_store, "ours": our_store}
+    sent = [{"store": name, **each} for name, store in filled.items() for each in store.sent]
+    stores = Stores(spark, ";".join(f"{name}={store.root}" for name, store in filled.items()))
+
+    export.run(stores, Ask(out=str(tmp_path / "out"), topic=("orders", "audit")))
+    columns = ("store", "topic", "queue_id", "queue_offset", "uniq_key", "body")
+    written = pq.read_table(tmp_path / "out", columns=list(columns)).to_pylist()
+    expected = [{**each, "uniq_key": each["msg_id"]} for each in sent]
+    assert sorted(tuple(map(row.get, columns)) for row in written) == sorted(
+        tuple(map(each.get, columns)) for each in expected
+    )
+
+    query = "SELECT store, topic, tags, count(*) FROM messages WHERE topic IN ('orders', 'audit') GROUP BY ALL"
+    answer = sql.run(stores, Ask(query=query)).frame.collect()
+    assert {tuple(row)[:3]: row[3] for row in answer} == Counter(
+        (each["store"], each["topic"], each.get("tags")) for each in sent
+    )
+
+    for store in filled.values():
+        copy = tmp_path / store.root.parent.name / "copy"
+        shutil.copytree(store.root / "commitlog", copy / "commitlog")
+        assert store.broker is not None
+        make_topic(store.broker, "late", 1)
+        with Producer("late-producers", store.namesrv) as producer:
+            places = [producer.send(Message("late", b"%d" % number)).queue_offset for number in range(3)]
+        found = rows(diff.run(store.stores(spark), Ask(other=f"copy={copy}")))
+        late = [row for row in found if row["topic"] == "late"]
+        assert [(row["what"], row["messages"], row["first_offset"], row["last_offset"]) for row in late] == [
+            ("missing", 3, places[0], places[-1])
+        ]
