@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as F
 
@@ -40,19 +40,19 @@ def _lost_queues(stores: Stores) -> bool:
     return any(folder.log_files() and next(folder.queues(), None) is None for folder in stores.folders())
 
 
-def messages_asked(stores: Stores, ask: Ask, *columns: str) -> DataFrame:
+def messages_asked(stores: Stores, ask: Ask, *columns: str, **options: Any) -> DataFrame:
     """Of all topics or those that were named, stored in the time that was asked for. Raises NotFound."""
     check_topics(stores, ask)
-    return stores.messages(*columns, topics=ask.topic, since_ms=ask.since_ms, until_ms=ask.until_ms)
+    return stores.messages(*columns, topics=ask.topic, since_ms=ask.since_ms, until_ms=ask.until_ms, **options)
 
 
-def entries_asked(stores: Stores, ask: Ask, *columns: str) -> DataFrame:
+def entries_asked(stores: Stores, ask: Ask, *columns: str, **options: Any) -> DataFrame:
     """The same, whenever stored, from the entries of the consume queues: store, topic, queue_id, size and tags_code are
     there. Where those were lost the log must do, which has no tags codes. Raises NotFound."""
     check_topics(stores, ask)
     if _lost_queues(stores) and "tags_code" not in columns:
-        return stores.messages(*columns, topics=ask.topic)
-    return stores.queues(*columns, topics=ask.topic)
+        return stores.messages(*columns, topics=ask.topic, **options)
+    return stores.queues(*columns, topics=ask.topic, **options)
 
 
 def of_users(frame: DataFrame, ask: Ask) -> DataFrame:

@@ -9,6 +9,9 @@
     since_ms, until_ms          messages: stored from then on; before then
     from_offset, to_offset      messages: in this range of the log
     body          messages      none (default), head:N, full
+    counted       messages,     true: instead of rows, messages and bytes of each kind by `columns`. A kind may come
+                  queues        several times: add them up
+    every_s       if counted    store times rounded down to multiples of so many seconds
     part_bytes    messages      how much of the log one task reads
     start         a stream      earliest (default) or latest: where a new query begins
     batch_bytes   a stream      how much of each log one micro-batch reads at most
@@ -21,13 +24,15 @@ frame, or the other side of a union with itself, reads by them too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkValueError
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from mqctl.store.scan.counts import CountedPart, columns_to_count
 from mqctl.store.scan.folder import StoreFolder
 from mqctl.store.scan.indexes import index_parts
 from mqctl.store.scan.locate import locate
@@ -35,7 +40,7 @@ from mqctl.store.scan.messages import Wanted
 from mqctl.store.scan.plan import PART_BYTES, message_parts
 from mqctl.store.scan.tables import ConfigPart, queue_parts
 from spark.parts import PartOf, read_part
-from spark.schema import table_schema
+from spark.schema import counted_schema, table_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,19 +54,21 @@ class StoreSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return table_schema(self._table, _words(self.options.get("columns", "")))
+        return counted_schema(self._table, self._columns) if self._counted else table_schema(self._table, self._columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return StoreReader(self._table, self._stores(), self._wanted(schema), schema, self._part_bytes)
+        wanted = self._wanted(columns_to_count(self._columns) if self._counted else schema.names)
+        counted = partial(CountedPart, by=self._columns, every_s=self._number("every_s")) if self._counted else None
+        return StoreReader(self._table, self._stores(), wanted, schema, self._part_bytes, counted)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        if self._table != "messages":
-            raise PySparkValueError(f"only messages can be followed, not {self._table}")
+        if self._table != "messages" or self._counted:
+            raise PySparkValueError(f"only messages can be followed, not {'counts' if self._counted else self._table}")
         from spark.stream import MessageStream  # what it is made of came with Spark 4.2
 
         return MessageStream(
             self._stores(),
-            self._wanted(schema),
+            self._wanted(schema.names),
             schema,
             self._part_bytes,
             latest=self.options.get("start", "earliest") == "latest",
@@ -73,15 +80,23 @@ class StoreSource(DataSource):
         return self.options.get("table", "messages")
 
     @property
+    def _columns(self) -> tuple[str, ...]:
+        return _words(self.options.get("columns", ""))
+
+    @property
+    def _counted(self) -> bool:
+        return self.options.get("counted", "").lower() == "true"
+
+    @property
     def _part_bytes(self) -> int:
         return self._number("part_bytes") or PART_BYTES
 
     def _stores(self) -> list[StoreFolder]:
         return locate(self.options.get("stores") or self.options.get("path") or "")
 
-    def _wanted(self, schema: StructType) -> Wanted:
+    def _wanted(self, columns: Iterable[str]) -> Wanted:
         return Wanted(
-            columns=tuple(schema.names),
+            columns=tuple(columns),
             topics=frozenset(_words(self.options.get("topics", ""))),
             queue_id=self._number("queue"),
             since_ms=self._number("since_ms"),
@@ -100,16 +115,24 @@ class StoreSource(DataSource):
 
 class StoreReader(DataSourceReader):
     def __init__(
-        self, table: str, stores: list[StoreFolder], wanted: Wanted, schema: StructType, part_bytes: int
+        self,
+        table: str,
+        stores: list[StoreFolder],
+        wanted: Wanted,
+        schema: StructType,
+        part_bytes: int,
+        counted: Callable[[Any], CountedPart] | None,
     ) -> None:
         self._table = table
         self._stores = stores
         self._wanted = wanted
         self._schema = schema
         self._part_bytes = part_bytes
+        self._counted = counted
 
     def partitions(self) -> list[PartOf]:
-        return [PartOf(part) for store in self._stores for part in self._parts(store)]
+        parts = [part for store in self._stores for part in self._parts(store)]
+        return [PartOf(part if self._counted is None else self._counted(part)) for part in parts]
 
     def _parts(self, store: StoreFolder) -> Iterable[Any]:
         if self._table == "messages":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import InputPartition
@@ -26,6 +28,14 @@ def read_part(partition: InputPartition, asked: Any, schema: StructType) -> Iter
     """`asked` is what this kind of part is told: which messages, or which columns."""
     if not isinstance(partition, PartOf):
         return  # where there is no part at all, Spark makes one of its own
+    _keep_what_is_loaded()
     expected = arrow_schema(schema)
     for batch in partition.part.batches(asked):
         yield batch if batch.schema.equals(expected) else batch.cast(expected)
+
+
+@cache
+def _keep_what_is_loaded() -> None:
+    """A worker of Spark collects garbage after every task. To look through all modules each time takes as long as to
+    read a good part of the log, and they stay as long as the worker does."""
+    gc.freeze()

@@ -58,8 +58,8 @@ def run(stores: Stores, ask: Ask) -> Result:
 
 def _queues(stores: Stores, ask: Ask) -> DataFrame:
     """messages, bytes and `share` of each queue of each topic that has any message."""
-    entries = of_users(entries_asked(stores, ask, *_QUEUE, "size"), ask)
-    counted = entries.groupBy(*_QUEUE).agg(F.count("*").alias("messages"), F.sum("size").alias("bytes"))
+    entries = of_users(entries_asked(stores, ask, *_QUEUE, counted=True), ask)
+    counted = entries.groupBy(*_QUEUE).agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"))
     writable = stores.topics().where("write_queues > 0 and (perm & 2) != 0")
     known = writable.select(
         "store", "topic", F.explode(F.sequence(F.lit(0), F.col("write_queues") - 1)).alias("queue_id")

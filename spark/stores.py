@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mqctl.store.scan.folder import StoreFolder
 from mqctl.store.scan.locate import locate
@@ -33,14 +33,14 @@ class Stores:
         since_ms: int | None = None,
         until_ms: int | None = None,
         body: str = "none",
-        **options: object,
+        **options: Any,
     ) -> DataFrame:
         """`body` is none, head:N or full. With topics: what consumers can read of them."""
         bounds = {"since_ms": since_ms, "until_ms": until_ms, "topics": ",".join(topics), "body": body, **options}
         return self._table("messages", columns, bounds)
 
-    def queues(self, *columns: str, topics: Sequence[str] = ()) -> DataFrame:
-        return self._table("queues", columns, {"topics": ",".join(topics)})
+    def queues(self, *columns: str, topics: Sequence[str] = (), **options: Any) -> DataFrame:
+        return self._table("queues", columns, {"topics": ",".join(topics), **options})
 
     def index(self) -> DataFrame:
         return self._table("index")

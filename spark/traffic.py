@@ -48,10 +48,10 @@ def run(stores: Stores, ask: Ask) -> Result:
     by = ask.by or DEFAULT_BY
     _check(by, ask)
     if "time" not in by:
-        rows = _counted(_source(stores, ask, by), by).orderBy(F.desc("messages"), *by).limit(ask.top)
+        rows = _counted(stores, ask, by).orderBy(F.desc("messages"), *by).limit(ask.top)
         return Result("Messages stored", rows)
     seconds = ask.bucket_s or _bucket(stores, ask)
-    counted = _counted(_source(stores, ask, by, seconds), by).cache()
+    counted = _counted(stores, ask, by, seconds).cache()
     series = [name for name in by if name != "time"]
     busiest = (
         counted.groupBy(*series).agg(F.sum("messages").alias("all")).orderBy(F.desc("all"), *series).limit(ask.top)
@@ -81,24 +81,18 @@ def _from_entries(by: tuple[str, ...], ask: Ask) -> bool:
     return IN_ENTRIES.issuperset(by) and ask.since_ms is None and ask.until_ms is None
 
 
-def _source(stores: Stores, ask: Ask, by: tuple[str, ...], seconds: int = 0) -> DataFrame:
-    """size, and what each name of `by` stands for."""
-    columns = (*(COLUMNS[name] for name in by), "size")
+def _counted(stores: Stores, ask: Ask, by: tuple[str, ...], seconds: int | None = None) -> DataFrame:
+    """What each name of `by` stands for, messages and bytes; times in steps of so many seconds."""
     asked = entries_asked if _from_entries(by, ask) else messages_asked
-    return asked(stores, ask, *columns).select("size", *(_named(name, seconds) for name in by))
+    found = asked(stores, ask, *(COLUMNS[name] for name in by), counted=True, every_s=seconds)
+    return found.groupBy(*map(_named, by)).agg(F.sum("messages").alias("messages"), F.sum("bytes").alias("bytes"))
 
 
-def _named(name: str, seconds: int) -> Column:
+def _named(name: str) -> Column:
     column = F.col(COLUMNS[name])
-    if name == "time":
-        return F.timestamp_seconds(F.floor(F.unix_seconds(column) / seconds) * seconds).alias(name)
     if name == "host":  # without the port, which is another one for each connection
         return F.regexp_replace(column, r":\d+$", "").alias(name)
     return column.alias(name)
-
-
-def _counted(found: DataFrame, by: tuple[str, ...]) -> DataFrame:
-    return found.groupBy(*by).agg(F.count("*").alias("messages"), F.sum("size").alias("bytes"))
 
 
 def _among(counted: DataFrame, busiest: DataFrame, series: list[str]) -> DataFrame:

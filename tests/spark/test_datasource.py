@@ -88,6 +88,19 @@ def test_one_data_frame_for_many_queries(spark: SparkSession, our_store: FilledS
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+def test_counts_are_those_of_the_rows(spark: SparkSession, filled: FilledStore) -> None:
+    stores = filled.stores(spark)
+    for table in (stores.messages, stores.queues):
+        rows = Counter[tuple[str, int]]()
+        for row in table("topic", "queue_id", "size").collect():
+            rows[row.topic, row.queue_id] += row.size
+        counted = (
+            table("topic", "queue_id", counted=True).groupBy("topic", "queue_id").sum("messages", "bytes").collect()
+        )
+        assert {(row.topic, row.queue_id): row["sum(bytes)"] for row in counted} == rows
+        assert sum(row["sum(messages)"] for row in counted) == table("size").count()
+
+
 def test_many_stores(spark: SparkSession, our_store: FilledStore, tmp_path: Path) -> None:
     for name in ("broker-a", "broker-b"):
         shutil.copytree(our_store.root, tmp_path / name)
@@ -103,6 +116,9 @@ def test_many_stores(spark: SparkSession, our_store: FilledStore, tmp_path: Path
         ({"body": "half"}, "body is none, full or head:N"),
         ({"since_ms": "yesterday"}, "since_ms is a number"),
         ({"stores": "/nonexistent"}, "holds no store"),
+        ({"counted": "true"}, "counted by some columns"),
+        ({"counted": "true", "columns": "topic,properties"}, "not by properties"),
+        ({"counted": "true", "table": "index", "columns": "file"}, "not in index"),
     ],
 )
 def test_mistakes_are_named(spark: SparkSession, our_store: FilledStore, options: dict[str, str], text: str) -> None:

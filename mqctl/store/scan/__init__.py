@@ -10,4 +10,5 @@ pyarrow and nothing else: no module here imports more. Nothing writes, and a bro
     logreader    the records of a part of a log    plan        the parts in which messages are read
     queuefiles   consume queues                    bounds      their ends, and times of single records
     indexes      the index                         tables      all other tables
+    counts       how many there are of each kind
 """

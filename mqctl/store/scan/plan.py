@@ -21,8 +21,12 @@ from mqctl.store.scan.queuefiles import Queue, QueueSlice, read_slice, together
 from mqctl.store.scan.records import Mask, Records
 from mqctl.store.scan.texts import slices
 
-PART_BYTES: Final = 64 * 1024 * 1024
+# A task costs Spark some 30 ms, which read 20 MiB; there should be several tasks in a file of the log all the same.
+PART_BYTES: Final = 256 * 1024 * 1024
 PART_ENTRIES: Final = 250_000
+
+# How far before the end of the log records of a certain age are looked for at first.
+STEP_BACK: Final = 16 * 1024 * 1024
 
 # A queue of ours reaches its file after five seconds at most, one of Apache's at once.
 UNLISTED_MS: Final = 15_000
@@ -137,7 +141,7 @@ class LogPlan:
         """At least what was stored so long before the last known record, and all that follows."""
         if not self.files:
             return []
-        start, step = self.known, PART_BYTES // 4
+        start, step = self.known, STEP_BACK
         before = self.time_at(LogRange(self.known, self.known)) - milliseconds
         while start > self.begin and self.time_at(LogRange(start, start)) >= before:
             start, step = max(self.begin, start - step), step * 2

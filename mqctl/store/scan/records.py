@@ -59,9 +59,18 @@ def gather(data: Bytes, places: Places, dtype: Any) -> NDArray[Any]:
         return np.empty(0, dtype)
     # A record of fields is copied as a whole, and not field by field.
     kind = dtype if dtype.names is None else f"V{dtype.itemsize}"
-    overlapping = np.ndarray((len(data) - dtype.itemsize + 1,), kind, data, 0, (1,))
-    found: NDArray[Any] = overlapping[places].view(dtype)
-    return found
+    found: NDArray[Any]
+    if step := _even_step(places):
+        found = np.ndarray((len(places),), kind, data, int(places[0]), (step,)).copy()
+    else:
+        found = np.ndarray((len(data) - dtype.itemsize + 1,), kind, data, 0, (1,))[places]
+    return found.view(dtype)
+
+
+def _even_step(places: Places) -> int:
+    """How far apart all neighbours are; 0 if not equally far. Such places need no index, which takes half as long."""
+    step = int(places[-1] - places[0]) // max(len(places) - 1, 1)
+    return step if (places[1:] - places[:-1] == step).all() else 0
 
 
 @dataclass(frozen=True)
@@ -118,9 +127,14 @@ class Records:
 
     # -- the parts of varying length: where they begin, and how long they are ---------------------------------
 
+    @property
+    def head_size(self) -> Places | int:
+        """Of each record, or of all."""
+        return HEADS[0].itemsize if self._usual else _HEAD_SIZES[self.hosts]
+
     @cached_property
     def body_at(self) -> Places:
-        places: Places = self.at + (HEADS[0].itemsize if self._usual else _HEAD_SIZES[self.hosts])
+        places: Places = self.at + self.head_size
         return places
 
     @cached_property
@@ -140,7 +154,7 @@ class Records:
     @cached_property
     def topic_size(self) -> Places:
         """One byte before the topic, or two. Java reads the one as a signed number, but writes no more than 127."""
-        size = self.data[self.topic_at - 1].astype(np.int64)
+        size = gather(self.data, self.topic_at - 1, np.uint8).astype(np.int64)
         if self.version_2.any():
             size[self.version_2] += self.data[self.topic_at[self.version_2] - 2].astype(np.int64) << 8
         return size
@@ -164,10 +178,11 @@ def sound(data: Bytes, base: int, at: Places) -> tuple[Records, Mask]:
     size, magic = found.field("size"), found.field("magic")
     good = (magic == record.MAGIC_V1) | (magic == record.MAGIC_V2)
     good &= found.field("phys_offset") == at + base
-    good &= (size >= _HEAD_SIZES[found.hosts] + _LENGTHS) & (at + size <= len(data))
+    good &= (size >= found.head_size + _LENGTHS) & (at + size <= len(data))
     found = found.select(good)
     kept = _parts_fit(found)
-    good[np.flatnonzero(good)[~kept]] = False
+    if not kept.all():
+        good[good] = kept
     return found.select(kept), good
 
 
