@@ -10,15 +10,17 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _AGO: Final = re.compile(r"-?(\d+)([smhd])")
 _JAVA: Final = "%Y-%m-%d#%H:%M:%S:%f"
 
-# Milliseconds of today have 13 digits. Fewer than 11 are far more likely to be seconds, which would quietly
-# mean January 1970; those are refused.
+# Milliseconds of today have 13 digits. Fewer than 11 are far more likely to be seconds, or a time ago without its unit,
+# which would quietly mean January 1970; those are refused.
 _MIN_MS_DIGITS: Final = 11
+# The way to say "from the beginning" in scripts for RocketMQ's tools.
+_BEGINNING: Final = "0"
 
 
 def parse_time(text: str, now: float) -> int:
-    """Milliseconds since 1970 from: milliseconds, `10m` or `-10m` ago (s, m, h, d), ISO 8601 (local time if it names no
-    zone), or RocketMQ's `yyyy-MM-dd#HH:mm:ss:SSS`. `now` in seconds. Raises ValueError that says so."""
-    if text.isdecimal() and len(text) >= _MIN_MS_DIGITS:
+    """Milliseconds since 1970 from: milliseconds, 0, `10m` or `-10m` ago (s, m, h, d), ISO 8601 (local time if it names
+    no zone), or RocketMQ's `yyyy-MM-dd#HH:mm:ss:SSS`. `now` in seconds. Raises ValueError that says so."""
+    if text == _BEGINNING or (text.isdecimal() and len(text) >= _MIN_MS_DIGITS):
         return int(text)
     ago = _AGO.fullmatch(text)
     try:

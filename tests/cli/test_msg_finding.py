@@ -229,9 +229,12 @@ def test_the_same_as_mqadmin_is_called(cli: Cli, topic: str, sent: dict[str, Any
         ["queryMsgByUniqueKey", "-t", topic, "-i", sent["msgId"]],
         ["querymsgbyoffset", "-t", topic, "-b", "broker-a", "-i", "2", "-o", "0"],
         ["queryMsgByKey", "-t", topic, "-k", "k1"],
+        ["queryMsgByKey", "-t", topic, "-k", "k1", "-b", "0"],
         ["printMsg", "-t", topic, "-s", "paid", "-d", "true"],
+        ["printMsg", "-t", topic, "-b", "0"],
         ["printMsgByQueue", "-t", topic, "-a", "broker-a", "-i", "2", "-p", "true", "-d", "true"],
         ["consumeMessage", "-t", topic, "-b", "broker-a", "-i", "2", "-o", "0", "-c", "1"],
+        ["consumeMessage", "-t", topic, "-b", "broker-a", "-i", "2", "-s", "0", "-c", "1"],
     ]
     for way in ways:
         text = cli.ok(*way).out

@@ -86,6 +86,7 @@ NOON = datetime(2024, 5, 31, 12).timestamp() * 1000
     ("text", "timestamp_ms"),
     [
         ("1717156800000", 1717156800000),
+        ("0", 0),
         ("-10m", 1_000_000_000_000 - 600_000),
         ("-1d", 1_000_000_000_000 - 86_400_000),
         ("2024-05-31T12:00:00", NOON),
@@ -98,7 +99,7 @@ def test_times(text: str, timestamp_ms: float) -> None:
     assert parse_time(text, 1_000_000_000.0) == timestamp_ms
 
 
-@pytest.mark.parametrize("text", ["", "now-ish", "1717156800", "-10x", "-99999999999999d", "2024-13-01"])
+@pytest.mark.parametrize("text", ["", "now-ish", "1717156800", "10", "00", "-10x", "-99999999999999d", "2024-13-01"])
 def test_no_times(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         parse_time(text, 0.0)
