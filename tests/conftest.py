@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,9 @@ from xdist.scheduler import LoadScopeScheduling
 # A busy machine is not a failure: hypothesis would count an example that takes longer than 200 ms as one.
 settings.register_profile("mqctl", deadline=None, max_examples=50)
 settings.load_profile("mqctl")
+
+# A run in the background starts with Ctrl-C switched off, and would hand that down to the programs under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What takes longest, first: the rest fills the gaps at the end.
 FIRST: Final = ("tests/spark/", "tests/interop/", "tests/binary/", "tests/crash/")

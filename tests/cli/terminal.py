@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -23,9 +22,8 @@ INTERRUPT_S = 5
 
 
 def _as_a_shell_starts_it() -> None:
-    """Ctrl-C is a signal, and one that nobody has switched off: a run of tests in the background has."""
+    """Ctrl-C is a signal."""
     ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Terminal:

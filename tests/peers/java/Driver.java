@@ -637,6 +637,8 @@ public final class Driver {
         if (request.has("timestamp")) {
             consumer.setConsumeTimestamp(consumeTimestamp(request));
         }
+        // Without it a consumer that is stopped may forget what its last listener has just done.
+        consumer.setAwaitTerminationMillisWhenShutdown(1000);
         request.ifNumber("consumeThreads", consumer::setConsumeThreadMin);
         request.ifNumber("consumeThreads", consumer::setConsumeThreadMax);
         request.ifNumber("pullBatchSize", consumer::setPullBatchSize);
