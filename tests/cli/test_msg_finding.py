@@ -67,6 +67,28 @@ def test_what_is_not_there(cli: Cli, args: list[str], status: int, complaint: st
     assert complaint in ended.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["msg", "tail", "TOPIC"],
+        ["msg", "print", "TOPIC"],
+        ["msg", "query", "TOPIC", "--key", "k"],
+        ["msg", "get", "F" * 32, "-t", "TOPIC"],
+        ["msg", "get", "-t", "TOPIC", "--at", "broker-a:0:0"],
+        ["offset", "reset", "GROUP", "-t", "TOPIC", "--to", "latest"],
+        ["replay", "TOPIC", "--into", "x", "--dry-run"],
+        ["producer", "connections", "g", "-t", "TOPIC"],
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_is_nearly_right(cli: Cli, words: list[str]) -> None:
+    cli.ok("topic", "update", "nearly-right")
+    cli.ok("consumer", "update", "nearly-right-group")
+    ended = cli(*({"TOPIC": "neraly-right", "GROUP": "nearly-right-group"}.get(word, word) for word in words))
+    assert ended.status == ExitCode.NOT_FOUND
+    assert "error: the topic neraly-right does not exist\nhint: did you mean nearly-right?" in ended.err
+
+
 def test_an_offset_beyond_the_end_names_the_range(cli: Cli, topic: str, sent: dict[str, Any]) -> None:
     ended = cli("msg", "get", "-t", topic, "--at", "broker-a:2:7")
     assert ended.status == ExitCode.NOT_FOUND

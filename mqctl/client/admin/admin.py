@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from mqctl.client.admin.everywhere import guess
 from mqctl.client.clusters import unreachable
 from mqctl.client.namesrv import NameServers
-from mqctl.errors import ConnectionFailed, MqError, ResponseError
+from mqctl.errors import ConnectionFailed, MqError, NotFound, ResponseError
 from mqctl.names import AUTO_CREATE_TOPIC
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import (
@@ -66,8 +67,12 @@ class Admin:
         return self._name_servers.addresses
 
     async def topic_route(self, topic: str) -> TopicRouteData:
-        """Raises NotFound when no broker has the topic."""
-        return await self._name_servers.topic_route(topic)
+        """Raises NotFound when no broker has the topic, with the names that are most like it."""
+        try:
+            return await self._name_servers.topic_route(topic)
+        except NotFound as error:
+            near = guess(topic, await self.topic_list())
+            raise NotFound(error.message, hint=near or error.hint) from None
 
     async def cluster_info(self) -> ClusterInfo:
         return await self._name_servers.cluster_info()
