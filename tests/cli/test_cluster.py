@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mqctl.exit import ExitCode
-from tests.cli.running import Cli
+from tests.cli.running import Cli, program
 from tests.cli.test_topic import registered_but_gone
 from tests.peers.ours import OurBroker, OurNamesrv
 
@@ -50,6 +51,18 @@ def test_a_broker_that_is_gone_is_listed_and_marked(own: tuple[Cli, OurNamesrv])
     assert f"warning: {address} is missing here" in ended.err
     assert health.status == ExitCode.ALERT
     assert [row["healthy"] for row in health.json] == [True, True, False]
+
+
+def test_a_watched_list_goes_on_although_a_broker_is_gone(own: tuple[Cli, OurNamesrv], tmp_path: Path) -> None:
+    cli, namesrv = own
+    words = ("cluster", "list", "--totals", "--watch", "0.1", "-o", "csv")
+    with (
+        registered_but_gone(namesrv, "gone", "DefaultCluster"),
+        program(*words, cwd=tmp_path, variables=cli.variables) as watching,
+    ):
+        lines = [watching.line() for _ in range(6)]
+        assert lines[0] == lines[3] != ""
+        assert watching.end(signal.SIGINT).status == ExitCode.DONE
 
 
 def test_how_far_slaves_are_behind(cli: Cli, own: tuple[Cli, OurNamesrv], broker: OurBroker) -> None:

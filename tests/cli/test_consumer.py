@@ -129,6 +129,11 @@ def test_a_broker_that_is_gone_does_not_hide_the_others(tmp_path: Path) -> None:
         ended = cli("consumer", "update", "g", "--retry-max", "1", "-o", "json")
         assert ended.status == ExitCode.PARTIAL
         assert [row["brokerName"] for row in ended.json] == [broker.name]
+        for words in (["consumer", "progress"], ["consumer", "progress", "g"]):
+            with program(*words, "--watch", "0.1", "-o", "csv", cwd=tmp_path, variables=cli.variables) as watching:
+                head = watching.line()
+                assert head in [watching.line() for _ in range(2)]
+                assert watching.end(signal.SIGINT).status == ExitCode.DONE
 
 
 # -- lag ------------------------------------------------------------------------------------------------
@@ -165,6 +170,34 @@ def test_lag_of_nobody_is_empty_unless_all_are_asked_for(cli: Cli, topic: str, g
 )
 def test_lag_alerts_by_its_status(cli: Cli, group: str, backlog: None, options: list[str], status: ExitCode) -> None:
     assert cli("lag", group, *options).status == status
+
+
+@pytest.mark.parametrize("command", ["lag", "consumer progress GROUP"])
+def test_a_topic_that_does_not_exist_is_guessed(cli: Cli, topic: str, group: str, backlog: None, command: str) -> None:
+    """Nobody is behind in it, so an alert would stay silent for ever."""
+    ended = cli(*(group if word == "GROUP" else word for word in command.split()), "-t", f"{topic}x")
+    assert ended.status == ExitCode.NOT_FOUND
+    assert ended.out == ""
+    assert ended.err.startswith(f"error: the topic {topic}x does not exist\nhint: did you mean {topic}")
+
+
+def test_lag_by_client(cli: Cli, broker: OurBroker, topic: str, group: str, backlog: None) -> None:
+    """One consumer that has a message of each queue in hand and does not get on."""
+    in_hand: set[int] = set()
+    all_queues, go_on = threading.Event(), threading.Event()
+
+    def listen(message: ReceivedMessage) -> None:
+        in_hand.add(message.queue_id)
+        if len(in_hand) == QUEUES:
+            all_queues.set()
+        assert go_on.wait(20)
+
+    with PushConsumer(group, listen, topic, namesrv=broker.namesrv):
+        assert all_queues.wait(20)
+        [client] = cli.ok("consumer", "connections", group, "-o", "json").json
+        [row] = cli.ok("lag", group, "-t", topic, "--by", "client", "-o", "json").json
+        go_on.set()
+    assert (row["clientId"], row["lag"], row["clients"], row["queues"]) == (client["clientId"], 6, 1, QUEUES)
 
 
 def test_lag_watched(cli: Cli, broker: OurBroker, group: str, backlog: None, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import typer
 from mqctl.commands.cluster.shared import Seen, app, look
 from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import ClusterOption
-from mqctl.commands.telling import report_missing
+from mqctl.commands.telling import report_missing, tell_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.output import Column
 
@@ -72,14 +72,19 @@ def list_brokers(
     """
     session = session_of(ctx)
     columns = TOTALS if totals else LOAD
-    watch(session, every, lambda admin: look(session, admin, cluster), lambda seen: _show(session, columns, seen))
+    tell = report_missing if every is None else tell_missing
+
+    def show(seen: Seen) -> None:
+        _show(session, columns, seen)
+        tell(session, seen.failed)
+
+    watch(session, every, lambda admin: look(session, admin, cluster), show)
 
 
 def _show(session: Session, columns: list[Column], seen: Seen) -> None:
     """A broker that does not answer is listed all the same: that it is there is known from the name server."""
     rows = [_row(instance, seen.loads.get(instance.address), columns) for instance in seen.instances]
     session.print_rows(columns, rows)
-    report_missing(session, seen.failed)
 
 
 def _row(instance: Instance, load: Load | None, columns: list[Column]) -> dict[str, Any]:

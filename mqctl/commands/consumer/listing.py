@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -10,7 +11,7 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.completing import complete_groups, complete_topics
 from mqctl.commands.consumer.shared import app, find_groups, type_text
 from mqctl.commands.selecting import ClusterOption
-from mqctl.commands.telling import Counting, report_missing
+from mqctl.commands.telling import Counting, report_missing, tell_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.output import Column
 from mqctl.times import time_text
@@ -92,11 +93,21 @@ def progress(
       mqctl consumer progress order-service -t orders -o json
     """
     session = session_of(ctx)
+    tell = report_missing if every is None else tell_missing
+
+    def show_all(seen: tuple[list[GroupProgress], dict[str, MqError]]) -> None:
+        found, failed = seen
+        _show_all(session, found)
+        tell(session, failed)
+
+    def show_one(progress: GroupProgress) -> None:
+        _show_one(session, progress, clients)
+        tell(session, progress.failed)
+
     if group is None:
-        watch(session, every, lambda admin: _all(session, admin, cluster, system), lambda all: _show_all(session, *all))
+        watch(session, every, lambda admin: _all(session, admin, cluster, system), show_all)
     else:
-        work = _one_group(session, group, topic, clients, cluster)
-        watch(session, every, work, lambda one: _show_one(session, one, clients))
+        watch(session, every, _one_group(group, topic, clients, cluster), show_one)
 
 
 async def _all(
@@ -112,10 +123,9 @@ async def _all(
     return found, {**failed, **known.failed}
 
 
-def _show_all(session: Session, found: list[GroupProgress], failed: dict[str, MqError]) -> None:
+def _show_all(session: Session, found: list[GroupProgress]) -> None:
     found.sort(key=lambda progress: (-progress.behind, progress.group))
     session.print_rows(GROUPS, [_group_row(progress) for progress in found])
-    report_missing(session, failed)
 
 
 def _group_row(progress: GroupProgress) -> dict[str, Any]:
@@ -135,10 +145,15 @@ def _group_row(progress: GroupProgress) -> dict[str, Any]:
     }
 
 
-def _one_group(session: Session, group: str, topic: str | None, clients: bool, cluster: str | None) -> Any:
+def _one_group(
+    group: str, topic: str | None, clients: bool, cluster: str | None
+) -> Callable[[Admin], Awaitable[GroupProgress]]:
     async def work(admin: Admin) -> GroupProgress:
         from mqctl.client.admin.progress import add_clients, progress_of
+        from mqctl.client.admin.topics import find_route
 
+        if topic is not None:
+            await find_route(admin, topic)
         known = await find_groups(admin, cluster)
         known.find(group)
         [progress] = await progress_of(admin, known, [group], topic=topic)
@@ -154,7 +169,6 @@ def _show_one(session: Session, progress: GroupProgress, clients: bool) -> None:
     columns = [*QUEUES, Column("clientId", "CLIENT")] if clients else QUEUES
     session.print_rows(columns, [_queue_row(queue) for queue in progress.queues])
     session.env.say(f"{progress.behind} messages behind, consumes {progress.tps:.2f} a second")
-    report_missing(session, progress.failed)
 
 
 def _queue_row(queue: QueueProgress) -> dict[str, Any]:
