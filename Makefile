@@ -34,13 +34,13 @@ long: $(VENV)/installed-dev  ## the few tests that `make test` leaves out: a Spa
 	$(BIN)/python -m pytest -m long
 
 unit: $(VENV)/installed-dev  ## only the tests that need neither Java nor Go
-	$(BIN)/python -m pytest -n 2 -m 'not interop'
+	$(BIN)/python -m pytest -n 2 -m 'not interop and not spark'
 
 flaky: $(VENV)/installed-dev  ## run the suite ten times and list what failed in any of them; goes on after an interruption; FLAKY='--runs 3'
 	$(BIN)/python -m tests.flaky $(FLAKY)
 
-coverage: $(VENV)/installed-dev  ## which lines the tests without Java and Go run, servers in processes of their own included
-	$(BIN)/python -m pytest -n 2 -m 'not interop' --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
+coverage: $(VENV)/installed-dev  ## which lines the tests without Apache's software run, those of processes of their own included; needs Java for Spark
+	$(BIN)/python -m pytest -n 2 -m 'not interop and not long' --cov --cov-report=html:build/coverage --cov-report=term:skip-covered
 
 lint: $(VENV)/installed-dev  ## ruff and mypy
 	$(BIN)/ruff check .

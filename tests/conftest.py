@@ -32,5 +32,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     return ByFile(config, log)
 
 
+def _mark_what_needs_java(item: pytest.Item) -> None:
+    """The jobs' tests all want Spark; some of them a broker of Apache's as well, by a fixture or by a parameter."""
+    item.add_marker("spark")
+    if "apache" in item.name or any(name.startswith("apache") for name in getattr(item, "fixturenames", ())):
+        item.add_marker("interop")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(FIRST[0]):
+            _mark_what_needs_java(item)
     items.sort(key=lambda item: next((rank for rank, at in enumerate(FIRST) if item.nodeid.startswith(at)), len(FIRST)))
