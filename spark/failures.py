@@ -21,6 +21,10 @@ _SUGGESTED: Final = re.compile(r"\s*Did you mean one of the following\? \[[^\]]*
 COLUMNS_HINT: Final = "`DESCRIBE messages` lists the columns of a table"
 _TRACEBACK: Final = "Traceback (most recent call last)"
 _RAISED: Final = re.compile(r"^[\w.]+(?:Error|Exception|Exit|Interrupt|Warning)\b.*$", re.MULTILINE)
+# An exception of Java and its causes: all of the class, its last part, and what it says.
+_JAVA: Final = re.compile(r"^(?:: |Caused by: )((?:\w+\.)+([\w$]+)): (.+)$", re.MULTILINE)
+_SPARKS: Final = "org.apache.spark."
+_JAVA_REFUSAL: Final = "Permission denied"
 _MAX_CHARS: Final = 400
 
 
@@ -47,6 +51,8 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, (AnalysisException, ParseException)) and _TRACEBACK not in text:
         hint = COLUMNS_HINT if "UNRESOLVED_COLUMN" in text else None
         return Failure(_sql_text(text), hint, ExitCode.USAGE)
+    if _TRACEBACK not in text and (java := _java_failure(text)):
+        return java
     raised = _RAISED.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else text.split("\n")
     told = next((line.strip() for line in raised if line.strip()), "")
     return Failure(f"{type(error).__name__}: {told[:_MAX_CHARS]}", None, ExitCode.REFUSED, expected=False)
@@ -62,6 +68,16 @@ def _remade(kind: str, message: str) -> errors.MqError:
 def _system_failure(kind: str, reason: str, path: str) -> Failure:
     status = {"PermissionError": ExitCode.NO_PERMISSION, "FileNotFoundError": ExitCode.NOT_FOUND}
     return Failure(f"{path}: {reason.lower()}" if path else reason, None, status.get(kind, ExitCode.REFUSED))
+
+
+def _java_failure(text: str) -> Failure | None:
+    """What Spark ran into, which it wraps into exceptions of its own: those say that a task failed, and not why."""
+    found = _JAVA.findall(text)
+    if not found:
+        return None
+    _, kind, message = next((each for each in found if not each[0].startswith(_SPARKS)), found[0])
+    status = ExitCode.NO_PERMISSION if _JAVA_REFUSAL in message else ExitCode.REFUSED
+    return Failure(f"{kind}: {message[:_MAX_CHARS]}", None, status, expected=False)
 
 
 def _sql_text(text: str) -> str:

@@ -47,7 +47,7 @@ HEADS: Final = (_head(8, 8), _head(20, 8), _head(8, 20), _head(20, 20))
 _HEAD_SIZES: Final = np.array([each.itemsize for each in HEADS])
 assert [each.itemsize for each in HEADS] == [each.size for each in record.HEADS]
 
-# The record with the longest head needs these bytes behind a place before anything may be gathered there.
+# The shortest record there is: so many bytes must follow a place before anything may be gathered there.
 MIN_RECORD: Final = record.MIN_RECORD
 _LENGTHS: Final = 3  # of topic and properties, in a version 1 record
 

@@ -5,6 +5,7 @@ A location is a path or a URI, always text: it goes to executors as it is, and e
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from functools import lru_cache
@@ -20,6 +21,7 @@ from mqctl.errors import StoreError
 Bytes = NDArray[np.uint8]
 
 _NOTHING: Final = np.empty(0, np.uint8)
+_REFUSED_BY_S3: Final = "ACCESS_DENIED"  # of which pyarrow makes an OSError like any other
 _POPULATE: Final = getattr(mmap, "MAP_POPULATE", 0)  # Linux only: pages arrive together, not one fault after the other
 
 
@@ -31,11 +33,13 @@ class Entry(NamedTuple):
 
 
 class Storage(Protocol):
+    """Raises PermissionError for what may not be read, StoreError for what cannot be."""
+
     def entries(self, path: str) -> list[Entry]:
-        """What a folder holds, sorted by name; nothing if there is no such folder. Raises StoreError."""
+        """What a folder holds, sorted by name; nothing if there is no such folder."""
 
     def read(self, path: str, at: int, size: int) -> bytes:
-        """Up to `size` bytes. Raises StoreError."""
+        """Up to `size` bytes."""
 
     def window(self, path: str, at: int, size: int, *, whole: bool) -> Bytes:
         """The same for large pieces, not copied where that can be; `whole` if all of it will be looked at."""
@@ -43,11 +47,18 @@ class Storage(Protocol):
 
 def storage(location: str) -> Storage:
     """Raises StoreError for a URI that nothing opens."""
-    return _remote(location.partition("://")[0], location) if "://" in location else LOCAL
+    return _remote("/".join(location.split("/", 3)[:3])) if "://" in location else LOCAL
 
 
 def join(location: str, *names: str) -> str:
     return "/".join((location.rstrip("/"), *names))
+
+
+def _failure(path: str, error: OSError) -> Exception:
+    """A refusal keeps its kind, in the words of Python: what an executor raises comes back as text."""
+    if isinstance(error, PermissionError) or _REFUSED_BY_S3 in str(error):
+        return PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return StoreError(f"cannot read {path}: {error.strerror or error}")
 
 
 class _Local:
@@ -58,7 +69,7 @@ class _Local:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+            raise _failure(path, error) from error
 
     def read(self, path: str, at: int, size: int) -> bytes:
         try:
@@ -66,11 +77,11 @@ class _Local:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+            raise _failure(path, error) from error
         try:
             return os.pread(descriptor, size, at)
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+            raise _failure(path, error) from error
         finally:
             os.close(descriptor)
 
@@ -87,7 +98,7 @@ class _Local:
         except FileNotFoundError:
             return _NOTHING
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+            raise _failure(path, error) from error
         return np.frombuffer(mapped, np.uint8)[at - begin :]
 
 
@@ -102,15 +113,19 @@ LOCAL: Final[Storage] = _Local()
 
 
 class _Remote:
-    def __init__(self, filesystem: fs.FileSystem, scheme: str) -> None:
+    """`base` is the scheme and the host of all URIs here, `inner` what stands for them in a path of the file system: a
+    bucket, or nothing."""
+
+    def __init__(self, base: str, filesystem: fs.FileSystem, inner: str) -> None:
+        self._base = base
         self._filesystem = filesystem
-        self._scheme = scheme
+        self._inner_base = inner.rstrip("/")
 
     def entries(self, path: str) -> list[Entry]:
         try:
             found = self._filesystem.get_file_info(fs.FileSelector(self._inner(path), allow_not_found=True))
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error}") from error
+            raise _failure(path, error) from error
         return sorted(
             Entry(each.base_name, join(path, each.base_name), each.type == fs.FileType.Directory, each.size or 0)
             for each in found
@@ -124,19 +139,20 @@ class _Remote:
         except FileNotFoundError:
             return b""
         except OSError as error:
-            raise StoreError(f"cannot read {path}: {error}") from error
+            raise _failure(path, error) from error
 
     def window(self, path: str, at: int, size: int, *, whole: bool) -> Bytes:
         return np.frombuffer(self.read(path, at, size), np.uint8)
 
     def _inner(self, path: str) -> str:
-        """The path inside the file system, which a URI with a host does not show."""
-        return str(fs.FileSystem.from_uri(path)[1]) if self._scheme != "file" else path.removeprefix("file://")
+        """Not by `from_uri`, which takes a percent sign for an escape: names of topics have some."""
+        return self._inner_base + path.removeprefix(self._base)
 
 
 @lru_cache(maxsize=64)
-def _remote(scheme: str, location: str) -> _Remote:
+def _remote(base: str) -> _Remote:
+    """Opened once for all that is below, since that may take questions to a server."""
     try:
-        return _Remote(fs.FileSystem.from_uri(location)[0], scheme)
+        return _Remote(base, *fs.FileSystem.from_uri(f"{base}/"))
     except (OSError, ValueError) as error:
-        raise StoreError(f"cannot open {location}: {error}") from error
+        raise StoreError(f"cannot open {base}: {error}") from error
