@@ -29,8 +29,11 @@ CHEAPEST: Final = "phys_offset"
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _COUNT: Final = re.compile(r"\bcount\s*\(\s*\*\s*\)", re.IGNORECASE)
 _NAME: Final = re.compile(r"\w+")
-# Statements that mean columns which they do not name.
-_UNNAMED: Final = re.compile(r"\*|\bnatural\b|\bdesc(?:ribe)?\b|\btable\b|\|>|^\s*from\b", re.IGNORECASE)
+# What means columns without naming them. A `*` does where no operand can be before it; else it multiplies. DESC is a
+# statement only at its beginning; elsewhere it is an order.
+_UNNAMED: Final = re.compile(
+    r"(?:^|[(,.]|\b(?:select|distinct|all))\s*\*|^\s*(?:desc(?:ribe)?|from)\b|\bnatural\b|\btable\b|\|>", re.IGNORECASE
+)
 
 
 def run(stores: Stores, ask: Ask) -> Result:

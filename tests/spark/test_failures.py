@@ -8,8 +8,6 @@ from mqctl.errors import StoreError
 from mqctl.exit import ExitCode
 from spark.failures import failure_of
 
-pytestmark = pytest.mark.interop  # pyspark, which it imports, comes with Java
-
 WORKER = """An error occurred while calling o1.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Traceback (most recent call last):
   File "storage.py", line 80, in read

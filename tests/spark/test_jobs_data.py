@@ -168,13 +168,28 @@ def test_sql(spark: SparkSession, tmp_path: Path) -> None:
         ("SELECT size, Topic FROM messages -- body", ["topic", "size"]),
         ("SELECT size FROM messages WHERE topic = 'the body'", ["topic", "size"]),
         ("SELECT length(body) FROM messages", ["body"]),
+        ("SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY n DESC", ["topic"]),
+        ("SELECT 8*size, (queue_id) * 2, flag\n* 3 FROM messages", ["queue_id", "size", "flag"]),
     ],
 )
 def test_columns_of_a_statement(statement: str, columns: list[str]) -> None:
     assert sql.message_columns(statement) == columns
 
 
-@pytest.mark.parametrize("statement", ["SELECT * FROM messages", "SELECT m.* FROM messages m", "TABLE messages"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM messages",
+        "SELECT DISTINCT\n*, size*8 FROM messages",
+        "SELECT /*+ COALESCE(2) */ * FROM messages",
+        "SELECT m.* FROM messages m",
+        "SELECT topic, * FROM messages ORDER BY size DESC",
+        "SELECT count(DISTINCT *), struct( * ) FROM messages",
+        "TABLE messages",
+        "-- all\n DESC messages",
+        "DESCRIBE TABLE messages",
+    ],
+)
 def test_all_columns_but_the_body(statement: str) -> None:
     assert "body" not in sql.message_columns(statement)
     assert len(sql.message_columns(statement)) > 20
