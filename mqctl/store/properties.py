@@ -86,8 +86,12 @@ def parse_properties(text: str) -> dict[str, str]:
     A pair is cut at its first 0x01, so a value may hold that byte. A name that occurs twice keeps the last
     value.
     """
-    pairs = [pair.partition(NAME_VALUE_SEPARATOR) for pair in text.split(PROPERTY_SEPARATOR)]
-    return {name: value for name, _, value in pairs if value and name}
+    found = {}
+    for pair in text.split(PROPERTY_SEPARATOR):
+        name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
+        if value and name:
+            found[name] = value
+    return found
 
 
 def join_properties(properties: dict[str, str]) -> str:

@@ -234,7 +234,8 @@ class MessageStore:
         queue = self.queues.get((message.topic, message.queue_id)) or self.queue(message.topic, message.queue_id)
         sys_flag = message.sys_flag & ~HOST_BITS | self._host_bits[len(message.born_host)]
         size = record.encoded_size(sys_flag, len(queue.topic_bytes), len(message.body), len(message.properties))
-        return self._append(queue, message, sys_flag, size, self.log.place(size))
+        self.log.place(size)
+        return self._append(queue, message, sys_flag, size, self.now_ms())
 
     def put_batch(self, messages: Sequence[NewMessage]) -> list[Appended]:
         """Like put, for messages of one sender to one queue, which must lie side by side in one file."""
@@ -244,14 +245,16 @@ class MessageStore:
         frame = record.encoded_size(sys_flag, len(queue.topic_bytes), 0, 0)
         sizes = [frame + len(message.body) + len(message.properties) for message in messages]
         self.log.place(sum(sizes))
+        store_timestamp = self.now_ms()
         return [
-            self._append(queue, message, sys_flag, size, self.log.next_offset)
+            self._append(queue, message, sys_flag, size, store_timestamp)
             for message, size in zip(messages, sizes, strict=True)
         ]
 
-    def _append(self, queue: ConsumeQueue, message: NewMessage, sys_flag: int, size: int, phys_offset: int) -> Appended:
-        store_timestamp = int(self._clock() * 1000)
-        queue_offset = queue.next_offset
+    def _append(
+        self, queue: ConsumeQueue, message: NewMessage, sys_flag: int, size: int, store_timestamp: int
+    ) -> Appended:
+        queue_offset, phys_offset = queue.next_offset, self.log.next_offset
         self.log.append(
             record.encode(
                 size,
