@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from mqctl.env import Environment
+from mqctl.figures import FORMS
 
 Row = Mapping[str, Any]
 
@@ -157,7 +158,7 @@ def _is_number(value: Any) -> bool:
 
 def _at_right(column: Column, rows: Sequence[Row]) -> bool:
     values = [row[column.name] for row in rows if row[column.name] is not None]
-    return column.show is None and bool(values) and all(map(_is_number, values))
+    return (column.show is None or column.show in FORMS) and bool(values) and all(map(_is_number, values))
 
 
 def _plain_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:

@@ -16,8 +16,8 @@ from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import Counting, tell_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, seconds_text
 from mqctl.output import Column
-from mqctl.times import duration_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
@@ -50,15 +50,11 @@ _NAMES: Final = {
 }
 
 
-def _seconds_text(seconds: float) -> str:
-    return duration_text(int(seconds * 1000)) if seconds else "-"
-
-
 FIGURES: Final = [
-    Column("lag", "MESSAGES"),
-    Column("seconds", "BEHIND FOR", _seconds_text),
-    Column("clients"),
-    Column("queues", wide=True),
+    Column("lag", "MESSAGES", count_text),
+    Column("seconds", "BEHIND FOR", seconds_text),
+    Column("clients", show=count_text),
+    Column("queues", show=count_text, wide=True),
 ]
 
 

@@ -21,6 +21,7 @@ from mqctl.commands.msg.shared import (
 from mqctl.commands.replaying import Run
 from mqctl.errors import MqError
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text
 from mqctl.output import Column
 from mqctl.replays import Record, Replay, unfinished
 from mqctl.times import time_text
@@ -30,7 +31,7 @@ app = single()
 REPLAYED: Final = [
     Column("topic"),
     Column("into"),
-    Column("messages"),
+    Column("messages", show=count_text),
     Column("firstTimestamp", "FIRST", time_text),
     Column("lastTimestamp", "LAST", time_text),
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 import pytest
+import yaml
 
 from mqctl.client.admin.topics import parse_perm, perm_text
 from mqctl.env import Environment
 from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError, StoreError
 from mqctl.exit import ExitCode, exit_code
+from mqctl.figures import count_text, rate_text, seconds_text, share_text, size_text
 from mqctl.output import Column, Format, Output
 from mqctl.times import parse_time, time_text
 from tests.cli.running import Stream
@@ -45,6 +48,47 @@ def test_yaml() -> None:
 
 def test_csv() -> None:
     assert shown(Format.CSV) == "topic,queueId,keys,at\na,1,x y,5\nb\x1b[2J,10,,\n"
+
+
+def test_figures_are_for_people_only() -> None:
+    columns = [Column("id"), Column("lag", show=count_text), Column("size", show=size_text)]
+    rows = [{"id": 10911, "lag": 1234567, "size": 3 << 20}, {"id": 7, "lag": None, "size": 0}]
+
+    def printed(format: Format) -> str:
+        stream = Stream()
+        Output(Environment(stdout=stream, variables={}), format).rows(columns, rows)
+        return stream.content()
+
+    assert printed(Format.TABLE) == (
+        "   ID        LAG     SIZE\n"
+        "10911  1,234,567  3.0 MiB\n"
+        "    7          -      0 B\n"
+    )  # fmt: skip
+    assert printed(Format.CSV) == "id,lag,size\n10911,1234567,3145728\n7,,0\n"
+    assert yaml.safe_load(printed(Format.YAML)) == json.loads(printed(Format.JSON)) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (count_text(999), "999"),
+        (count_text(-1234567), "-1,234,567"),
+        (rate_text(0), "0"),
+        (rate_text(0.04), "0.04"),
+        (rate_text(12.34), "12.3"),
+        (rate_text(98765.4), "98,765"),
+        (share_text(0.123), "12%"),
+        (size_text(1023), "1023 B"),
+        (size_text(1536), "1.5 KiB"),
+        (size_text(-(5 << 30)), "-5.0 GiB"),
+        (size_text(9 << 50), "9,216.0 TiB"),
+        (seconds_text(0), "-"),
+        (seconds_text(0.25), "250 ms"),
+        (seconds_text(147.9), "2 m 27 s"),
+    ],
+)
+def test_figures(text: str, expected: str) -> None:
+    assert text == expected
 
 
 def test_a_terminal_gets_bold_headings_and_no_color_gets_none() -> None:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from mqctl.commands.analyze.answering import Answer, Row
 from mqctl.commands.analyze.chart import chart_of, sparklines
 from mqctl.commands.common import Session
+from mqctl.figures import count_text, size_text
 from mqctl.output import Column, Format
 from mqctl.times import time_text
+
+# Whole numbers by the names that jobs give them; one of another name may be anything.
+_FORMS: Final = {"messages": count_text, "lag": count_text, "bytes": size_text, "log_bytes": size_text}
 
 
 def columns_of(answer: Answer) -> list[Column]:
     """For people: times are local, and headings have spaces."""
-    return [
-        Column(name, name.replace("_", " ").upper(), time_text if kind == "timestamp" else None)
-        for name, kind in answer.columns
-    ]
+    return [Column(name, name.replace("_", " ").upper(), _form(name, kind)) for name, kind in answer.columns]
+
+
+def _form(name: str, kind: str) -> Callable[[Any], str] | None:
+    if kind == "timestamp":
+        return time_text
+    return _FORMS.get(name) if kind in ("int", "bigint") else None
 
 
 def show(session: Session, answer: Answer) -> None:

@@ -10,6 +10,7 @@ from mqctl.commands.broker.running import app
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import BrokerArgument, ClusterOption, chosen, chosen_masters
 from mqctl.commands.telling import report_missing
+from mqctl.figures import count_text
 from mqctl.output import Column
 from mqctl.times import time_text
 
@@ -55,7 +56,7 @@ CONSUMED: Final = [
     Column("queueId", "QUEUE"),
     Column("brokerOffset", "END"),
     Column("consumerOffset", "CONSUMED"),
-    Column("diff", "BEHIND"),
+    Column("diff", "BEHIND", count_text),
     Column("lastTimestamp", "LAST CONSUMED", time_text),
 ]
 
@@ -81,7 +82,7 @@ def consume_stats(
     answers = session.ask(lambda admin: _consumed(admin, cluster, broker, ordered))
     found = [queue for queues in answers.given.values() for queue in queues if queue.behind >= min_diff]
     session.print_rows(CONSUMED, [_queue_row(queue) for queue in found])
-    session.env.say(f"{sum(queue.behind for queue in found)} messages behind")
+    session.env.say(f"{count_text(sum(queue.behind for queue in found))} messages behind")
     report_missing(session, answers.failed)
 
 

@@ -12,6 +12,7 @@ from mqctl.commands.selecting import BrokerArgument, ClusterOption, chosen
 from mqctl.commands.telling import tell_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, size_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ REPLICAS: Final = [
     Column("brokerId", "ID"),
     Column("brokerAddr", "ADDRESS"),
     Column("logEnd"),
-    Column("behindBytes"),
-    Column("slaves"),
-    Column("inSync"),
+    Column("behindBytes", "BEHIND", size_text),
+    Column("slaves", show=count_text),
+    Column("inSync", show=count_text),
 ]
 
 

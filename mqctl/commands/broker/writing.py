@@ -12,6 +12,7 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import BrokerName
 from mqctl.commands.telling import report_missing
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, seconds_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from mqctl.client.admin.draining import Drained
     from mqctl.client.admin.everywhere import Answers
 
-COUNTS: Final = [Column("namesrvAddr", "NAME SERVER"), Column("topics")]
+COUNTS: Final = [Column("namesrvAddr", "NAME SERVER"), Column("topics", show=count_text)]
 
 
 @app.command("wipe-write-perm", cls=AdminCommand)
@@ -97,9 +98,9 @@ async def _at_all(admin: Admin, name: str, writable: bool) -> Answers[int]:
 
 STATE: Final = [
     Column("brokerName", "BROKER"),
-    Column("putTotal", "PUT SO FAR"),
-    Column("quietSeconds", "QUIET FOR S"),
-    Column("behind", "NOT CONSUMED"),
+    Column("putTotal", "PUT SO FAR", count_text),
+    Column("quietSeconds", "QUIET FOR", seconds_text),
+    Column("behind", "NOT CONSUMED", count_text),
     Column("safe"),
 ]
 
@@ -137,8 +138,8 @@ def drain(
     def tell(state: Drained) -> None:
         last[:] = [state]
         session.env.say(
-            f"{name}: {state.put_total} messages put, quiet for {state.quiet_seconds:.0f} s, "
-            f"{state.behind} not consumed"
+            f"{name}: {count_text(state.put_total)} messages put, quiet for {state.quiet_seconds:.0f} s, "
+            f"{count_text(state.behind)} not consumed"
         )
 
     async def work(admin: Admin) -> None:

@@ -11,6 +11,7 @@ from mqctl.commands.cluster.shared import Seen, app, look
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import ClusterOption
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, share_text, size_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -91,9 +92,9 @@ def _brokers(seen: Seen, max_disk: float) -> Iterator[dict[str, Any]]:
             continue
         problems = []
         if load.disk_ratio > max_disk:
-            problems.append(f"its disk is {load.disk_ratio:.0%} full")
+            problems.append(f"its disk is {share_text(load.disk_ratio)} full")
         if load.send_wait_ms > SEND_WAIT_MS:
-            problems.append(f"sends wait for {load.send_wait_ms} ms")
+            problems.append(f"sends wait for {count_text(load.send_wait_ms)} ms")
         if not load.active:
             problems.append("it is not active")
         yield _finding(subject, problems)
@@ -113,4 +114,4 @@ def _slaves(seen: Seen, max_behind: int) -> Iterator[dict[str, Any]]:
         for broker_id, end in ends.items():
             behind = ends.get(0, end) - end
             if behind > max_behind:
-                yield _finding(f"broker {name}:{broker_id}", [f"it is {behind} bytes behind its master"])
+                yield _finding(f"broker {name}:{broker_id}", [f"it is {size_text(behind)} behind its master"])

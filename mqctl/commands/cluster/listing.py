@@ -11,16 +11,12 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import report_missing, tell_missing
 from mqctl.commands.watching import WatchOption, watch
+from mqctl.figures import count_text, rate_text, share_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin.load import Load
     from mqctl.client.clusters import Instance
-
-
-def _percent(ratio: float) -> str:
-    return f"{ratio:.0%}"
-
 
 WHO: Final = [
     Column("cluster"),
@@ -31,23 +27,23 @@ WHO: Final = [
 LOAD: Final = [
     *WHO,
     Column("version"),
-    Column("inTps", "IN/S"),
-    Column("outTps", "OUT/S"),
-    Column("sendWaiting", "SENDS WAITING", wide=True),
-    Column("sendWaitMs", "FOR MS", wide=True),
-    Column("pullWaiting", "PULLS WAITING", wide=True),
-    Column("pullWaitMs", "FOR MS", wide=True),
-    Column("pageCacheWaitMs", "PAGE CACHE MS", wide=True),
+    Column("inTps", "IN/S", rate_text),
+    Column("outTps", "OUT/S", rate_text),
+    Column("sendWaiting", "SENDS WAITING", count_text, wide=True),
+    Column("sendWaitMs", "FOR MS", count_text, wide=True),
+    Column("pullWaiting", "PULLS WAITING", count_text, wide=True),
+    Column("pullWaitMs", "FOR MS", count_text, wide=True),
+    Column("pageCacheWaitMs", "PAGE CACHE MS", count_text, wide=True),
     Column("hours", "HOURS KEPT"),
-    Column("diskRatio", "DISK", _percent),
+    Column("diskRatio", "DISK", share_text),
     Column("active", wide=True),
 ]
 TOTALS: Final = [
     *WHO,
-    Column("inYesterday", "IN YESTERDAY"),
-    Column("outYesterday", "OUT YESTERDAY"),
-    Column("inToday", "IN TODAY"),
-    Column("outToday", "OUT TODAY"),
+    Column("inYesterday", "IN YESTERDAY", count_text),
+    Column("outYesterday", "OUT YESTERDAY", count_text),
+    Column("inToday", "IN TODAY", count_text),
+    Column("outToday", "OUT TODAY", count_text),
 ]
 
 

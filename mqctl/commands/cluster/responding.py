@@ -11,6 +11,7 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
 TIMES: Final = [
     Column("cluster"),
     Column("brokerName", "BROKER"),
-    Column("averageMs", "AVERAGE MS"),
-    Column("worstMs", "WORST MS"),
-    Column("successCount", "STORED"),
-    Column("failCount", "FAILED"),
+    Column("averageMs", "AVERAGE MS", count_text),
+    Column("worstMs", "WORST MS", count_text),
+    Column("successCount", "STORED", count_text),
+    Column("failCount", "FAILED", count_text),
 ]
 
 

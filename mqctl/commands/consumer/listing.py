@@ -13,6 +13,7 @@ from mqctl.commands.consumer.shared import app, find_groups, type_text
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import Counting, report_missing, tell_missing
 from mqctl.commands.watching import WatchOption, watch
+from mqctl.figures import count_text, rate_text
 from mqctl.output import Column
 from mqctl.times import time_text
 
@@ -51,12 +52,12 @@ def _wanted(known: KnownGroups, system: bool) -> list[str]:
 
 GROUPS: Final = [
     Column("group"),
-    Column("clients"),
+    Column("clients", show=count_text),
     Column("version"),
     Column("consumeType", "TYPE", type_text),
     Column("messageModel", "MODEL", str.lower),
-    Column("consumeTps", "TPS"),
-    Column("diff", "BEHIND"),
+    Column("consumeTps", "TPS", rate_text),
+    Column("diff", "BEHIND", count_text),
     Column("lastTimestamp", "LAST CONSUMED", time_text, wide=True),
 ]
 
@@ -66,8 +67,8 @@ QUEUES: Final = [
     Column("queueId", "QUEUE"),
     Column("brokerOffset", "END"),
     Column("consumerOffset", "CONSUMED"),
-    Column("diff", "BEHIND"),
-    Column("inflight", wide=True),
+    Column("diff", "BEHIND", count_text),
+    Column("inflight", show=count_text, wide=True),
     Column("lastTimestamp", "LAST CONSUMED", time_text),
 ]
 
@@ -168,7 +169,7 @@ def _one_group(
 def _show_one(session: Session, progress: GroupProgress, clients: bool) -> None:
     columns = [*QUEUES, Column("clientId", "CLIENT")] if clients else QUEUES
     session.print_rows(columns, [_queue_row(queue) for queue in progress.queues])
-    session.env.say(f"{progress.behind} messages behind, consumes {progress.tps:.2f} a second")
+    session.env.say(f"{count_text(progress.behind)} messages behind, consumes {rate_text(progress.tps)} a second")
 
 
 def _queue_row(queue: QueueProgress) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.consumer.shared import GroupArgument, app, find_groups
 from mqctl.commands.selecting import ClusterOption
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, rate_text
 from mqctl.output import Column, Format
 from mqctl.times import time_text
 
@@ -25,12 +26,12 @@ CLIENTS: Final = [
     Column("clientId", "CLIENT"),
     Column("version"),
     Column("startTimestamp", "STARTED", time_text),
-    Column("queues"),
-    Column("cachedMsgs", "IN HAND"),
-    Column("consumeRT", "MS EACH"),
-    Column("consumeOKTPS", "OK/S"),
-    Column("consumeFailedTPS", "FAILED/S"),
-    Column("pullTPS", "PULLED/S", wide=True),
+    Column("queues", show=count_text),
+    Column("cachedMsgs", "IN HAND", count_text),
+    Column("consumeRT", "MS EACH", count_text),
+    Column("consumeOKTPS", "OK/S", rate_text),
+    Column("consumeFailedTPS", "FAILED/S", rate_text),
+    Column("pullTPS", "PULLED/S", rate_text, wide=True),
     Column("subscriptions", wide=True),
     Column("verdict", show=lambda verdict: "; ".join(verdict) or "ok"),
 ]
@@ -40,8 +41,8 @@ QUEUES: Final = [
     Column("brokerName", "BROKER"),
     Column("queueId", "QUEUE"),
     Column("commitOffset", "CONSUMED"),
-    Column("cachedMsgCount", "IN HAND"),
-    Column("cachedMsgSizeInMiB", "MIB", wide=True),
+    Column("cachedMsgCount", "IN HAND", count_text),
+    Column("cachedMsgSizeInMiB", "MIB", count_text, wide=True),
     Column("locked", wide=True),
     Column("lastPullTimestamp", "LAST PULL", time_text),
     Column("lastConsumeTimestamp", "LAST CONSUMED", time_text),

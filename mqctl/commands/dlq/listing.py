@@ -31,6 +31,7 @@ from mqctl.commands.msg.shared import (
     writer,
 )
 from mqctl.commands.telling import report_missing
+from mqctl.figures import count_text
 from mqctl.output import Column, Format, Row, cell_text
 from mqctl.times import time_text
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 # -- list -----------------------------------------------------------------------------------------------
 
-GROUPS: Final = [Column("group"), Column("messages"), Column("lastTimestamp", "LAST", time_text)]
+GROUPS: Final = [Column("group"), Column("messages", show=count_text), Column("lastTimestamp", "LAST", time_text)]
 
 
 @app.command("list", cls=AdminCommand)

@@ -12,6 +12,7 @@ from mqctl.commands.completing import complete_groups
 from mqctl.commands.msg.finding import IdArgument, find
 from mqctl.commands.msg.shared import TopicOption, app
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 PUSHED: Final = [
     Column("clientId"),
     Column("consumeResult", "RESULT"),
-    Column("spentTimeMills", "TOOK (MS)"),
+    Column("spentTimeMills", "TOOK (MS)", count_text),
     Column("order"),
     Column("remark"),
 ]

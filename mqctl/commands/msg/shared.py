@@ -11,6 +11,7 @@ import typer
 
 from mqctl.commands.common import Session, noun
 from mqctl.commands.completing import complete_topics
+from mqctl.figures import size_text
 from mqctl.output import Column, Row, cell_text, visible
 from mqctl.times import parse_time, time_text
 
@@ -45,7 +46,7 @@ MESSAGE: Final = [
     Column("bornHost"),
     Column("storeHost"),
     Column("commitLogOffset"),
-    Column("storeSize"),
+    Column("storeSize", show=size_text),
     Column("sysFlag"),
     Column("flag"),
 ]

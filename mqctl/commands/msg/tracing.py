@@ -11,6 +11,7 @@ from mqctl.commands.msg.finding import IdArgument
 from mqctl.commands.msg.shared import app
 from mqctl.commands.telling import report_missing
 from mqctl.errors import NotFound
+from mqctl.figures import count_text
 from mqctl.output import Column
 from mqctl.times import time_text
 
@@ -19,7 +20,7 @@ TRACES: Final = [
     Column("group"),
     Column("clientHost", "CLIENT"),
     Column("timestamp", "TIME", time_text),
-    Column("costMs", "COST (MS)"),
+    Column("costMs", "COST (MS)", count_text),
     Column("status"),
     Column("retryTimes", "RETRY"),
     Column("topic", wide=True),

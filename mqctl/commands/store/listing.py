@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqctl.commands.common import LocalCommand, session_of
-from mqctl.commands.store.shared import CommitlogOption, DirArgument, Progress, app, open_store, print_one, size_text
+from mqctl.commands.store.shared import CommitlogOption, DirArgument, Progress, app, open_store, print_one
+from mqctl.figures import count_text, size_text
 from mqctl.output import Column
 from mqctl.times import time_text
 
@@ -18,7 +19,7 @@ TopicName = Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="Only t
 
 INFO: Final = [
     Column("clean", show=lambda clean: "yes" if clean else "no: in use, or its broker did not stop cleanly"),
-    Column("commitLogFiles"),
+    Column("commitLogFiles", show=count_text),
     Column("commitLogFileSize", show=size_text),
     Column("commitLogMinOffset"),
     Column("commitLogMaxOffset"),
@@ -26,9 +27,9 @@ INFO: Final = [
     Column("commitLogDiskBytes", show=size_text),
     Column("firstStoreTimestamp", show=time_text),
     Column("lastStoreTimestamp", show=time_text),
-    Column("topics"),
-    Column("queues"),
-    Column("messages"),
+    Column("topics", show=count_text),
+    Column("queues", show=count_text),
+    Column("messages", show=count_text),
     Column("configFiles"),
 ]
 
@@ -65,7 +66,10 @@ def info(ctx: typer.Context, directory: DirArgument, commitlog: CommitlogOption 
 
 # -- ls -------------------------------------------------------------------------------------------------
 
-QUEUES: Final = [Column(name) for name in ("topic", "queueId", "minOffset", "maxOffset", "messages")]
+QUEUES: Final = [
+    *(Column(name) for name in ("topic", "queueId", "minOffset", "maxOffset")),
+    Column("messages", show=count_text),
+]
 
 
 @app.command("ls", cls=LocalCommand)
@@ -96,7 +100,12 @@ def _queue_row(queue: QueueFiles) -> dict[str, Any]:
     }
 
 
-USAGE: Final = [Column("topic"), Column("queueId"), Column("messages"), Column("bytes")]
+USAGE: Final = [
+    Column("topic"),
+    Column("queueId"),
+    Column("messages", show=count_text),
+    Column("bytes", show=size_text),
+]
 TAG_USAGE: Final = [*USAGE[:2], Column("tagsCode"), *USAGE[2:]]
 
 

@@ -23,6 +23,7 @@ from mqctl.commands.store.shared import (
 )
 from mqctl.errors import MqError, NotFound, StoreError
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def export(
 
 # -- import ---------------------------------------------------------------------------------------------
 
-IMPORTED: Final = [Column("topic"), Column("queueId"), Column("messages")]
+IMPORTED: Final = [Column("topic"), Column("queueId"), Column("messages", show=count_text)]
 
 
 @app.command("import", cls=LocalCommand)

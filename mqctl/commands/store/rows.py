@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
+from mqctl.figures import size_text
 from mqctl.output import Column, Row, cell_text
 from mqctl.store.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, parse_properties
 from mqctl.store.record import Record, encode_msg_id, pack_host
@@ -15,7 +16,7 @@ MESSAGE: Final = [
     Column("queueId"),
     Column("queueOffset"),
     Column("commitLogOffset"),
-    Column("storeSize"),
+    Column("storeSize", show=size_text),
     Column("storeTimestamp", show=time_text),
     Column("bornTimestamp", show=time_text),
     Column("offsetMsgId"),

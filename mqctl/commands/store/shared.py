@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from mqctl.commands.common import LocalGroup, Session, noun
+from mqctl.figures import size_text
 from mqctl.output import Column, Format, Row
 from mqctl.times import parse_time
 
@@ -26,8 +27,6 @@ CommitlogOption = Annotated[
 SinceOption = Annotated[str | None, typer.Option("--from", metavar="TIME", help="Stored then or later.")]
 UntilOption = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Stored before.")]
 
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
-
 # Progress is shown when something takes longer than this, and then this often.
 PROGRESS_S: Final = 1.0
 _WIDTH: Final = 60
@@ -37,13 +36,6 @@ def open_store(directory: Path, commitlog: Path | None) -> StoreFolder:
     from mqctl.store.offline.folder import StoreFolder
 
     return StoreFolder(directory, commitlog)
-
-
-def size_text(size_bytes: int) -> str:
-    size, unit = float(size_bytes), 0
-    while size >= 1024 and unit < len(_UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
 
 
 def time_option(session: Session, text: str | None, option: str) -> int | None:

@@ -21,6 +21,7 @@ from mqctl.commands.top.state import Panel, State, keys_of
 from mqctl.commands.top.view import picture
 from mqctl.env import Environment
 from mqctl.errors import MqError
+from mqctl.figures import rate_text
 from mqctl.output import Row
 from mqctl.times import time_text
 
@@ -148,10 +149,8 @@ class Screen:
         if self._seen is None:
             return f"mqctl top  {now}  asking {'; '.join(self._admin.name_server_addresses)}"
         brokers = [each for each in self._seen.brokers if each.error is None]
-        figures = (
-            f"in {sum(each.in_tps for each in brokers):,.1f}/s  out {sum(each.out_tps for each in brokers):,.1f}/s"
-        )
-        return f"mqctl top  {now}  {figures}" + ("  paused" if self._state.paused else "")
+        rates = rate_text(sum(each.in_tps for each in brokers)), rate_text(sum(each.out_tps for each in brokers))
+        return f"mqctl top  {now}  in {rates[0]}/s  out {rates[1]}/s" + ("  paused" if self._state.paused else "")
 
 
 @contextmanager

@@ -7,22 +7,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final
 
+from mqctl.figures import count_text, rate_text, seconds_text, share_text, size_text
 from mqctl.output import Column, Row
-from mqctl.times import duration_text, time_text
+from mqctl.times import time_text
 
 
 class Panel(IntEnum):
     BROKERS = 0
     TOPICS = 1
     LAGS = 2
-
-
-def _rate(value: float) -> str:
-    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
-
-
-def _seconds(value: float) -> str:
-    return duration_text(int(value * 1000)) if value else "-"
 
 
 # What each table shows; the first column names the line.
@@ -32,22 +25,22 @@ COLUMNS: Final = {
         Column("cluster"),
         Column("brokerId", "ID"),
         Column("address"),
-        Column("inTps", "IN/S", _rate),
-        Column("outTps", "OUT/S", _rate),
-        Column("disk", show=lambda value: f"{value:.0%}"),
+        Column("inTps", "IN/S", rate_text),
+        Column("outTps", "OUT/S", rate_text),
+        Column("disk", show=share_text),
         Column("version"),
     ],
     Panel.TOPICS: [
         Column("topic"),
-        Column("inTps", "IN/S", _rate),
-        Column("inBytes", "BYTES/S", _rate),
+        Column("inTps", "IN/S", rate_text),
+        Column("inBytes", "BYTES/S", size_text),
     ],
     Panel.LAGS: [
         Column("group"),
         Column("topic"),
-        Column("lag", "BEHIND"),
-        Column("seconds", "FOR", _seconds),
-        Column("clients"),
+        Column("lag", "BEHIND", count_text),
+        Column("seconds", "FOR", seconds_text),
+        Column("clients", show=count_text),
     ],
 }
 DETAILS: Final = {
@@ -65,8 +58,8 @@ DETAILS: Final = {
         Column("queueId", "QUEUE"),
         Column("brokerOffset", "END"),
         Column("consumerOffset", "CONSUMED"),
-        Column("lag", "BEHIND"),
-        Column("seconds", "FOR", _seconds),
+        Column("lag", "BEHIND", count_text),
+        Column("seconds", "FOR", seconds_text),
     ],
 }
 TITLES: Final = {Panel.BROKERS: "Brokers", Panel.TOPICS: "Busiest topics", Panel.LAGS: "Groups that are behind"}

@@ -11,6 +11,7 @@ from mqctl.commands.completing import complete_topics
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import Counting, report_missing
 from mqctl.commands.topic.shared import TopicArgument, app
+from mqctl.figures import count_text, rate_text
 from mqctl.output import Column
 from mqctl.times import time_text
 
@@ -71,11 +72,11 @@ STATS: Final = [
 TRAFFIC: Final = [
     Column("topic"),
     Column("group"),
-    Column("diff", "BEHIND"),
-    Column("inTps", "IN/S"),
-    Column("outTps", "OUT/S"),
-    Column("inDay", "IN 24 H"),
-    Column("outDay", "OUT 24 H"),
+    Column("diff", "BEHIND", count_text),
+    Column("inTps", "IN/S", rate_text),
+    Column("outTps", "OUT/S", rate_text),
+    Column("inDay", "IN 24 H", count_text),
+    Column("outDay", "OUT 24 H", count_text),
 ]
 
 
