@@ -3,10 +3,11 @@
 A stream of msgpack arrays `[CRC-32 of the payload, payload]`, only ever appended to. A payload is itself msgpack:
 
     ["m", code, topic, msg id, body, flag, sys flag, properties, order key or nil, broker name or nil, queue id]
-    ["s", n]     n messages from the start of the file are with a broker by now
+    ["s", n]     n messages are with a broker by now, counted from when the file was last empty
+    ["c", n]     at the start: the first n of these were cut off
 
 What a kill cut off at the end was never acknowledged; when the file is opened, it moves to a file beside. When
-every message is sent, the file becomes empty again.
+every message is sent, the file becomes empty again; when half of it is, a file without that half takes its place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import logging
 import os
 import threading
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -34,6 +36,9 @@ MAX_SPOOL_BYTES: Final = 64 * 1024 * 1024
 
 _MESSAGE: Final = "m"
 _SENT: Final = "s"
+_CUT: Final = "c"
+# A smaller file is not worth the syncs of replacing it.
+CUT_OVER: Final = 1024 * 1024
 # A batch of the largest messages with their properties stays far below.
 _MAX_ENTRY: Final = 32 * 1024 * 1024
 _READ_BYTES: Final = 1024 * 1024
@@ -59,7 +64,9 @@ class Spool:
         self.pending = 0  # messages that no broker has
         self.size_bytes = 0
         self._sent = 0
+        self._sent_bytes = 0  # where the first message begins that no broker has
         self._read_at = 0
+        self._peeked: deque[int] = deque()  # where those end that `peek` returned and no broker has
         self._descriptor = -1
         self._lock = threading.Lock()
 
@@ -69,6 +76,9 @@ class Spool:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
+                raise BlockingIOError  # its owner put another file in its place just now
+            self._beside(".new").unlink(missing_ok=True)  # a kill came before it was whole
             sync_directory(self.path.parent)
         except BlockingIOError:
             self.close()
@@ -85,6 +95,11 @@ class Spool:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What `max_bytes` is for: the part of the file that is still needed."""
+        return self.size_bytes - self._sent_bytes
 
     def append(self, packed: Sequence[bytes]) -> None:
         """All of them, and on disk when it returns. Raises StoreError, and then keeps none."""
@@ -105,6 +120,7 @@ class Spool:
                 self._read_at = end
                 if payload[0] == _MESSAGE:
                     found.append(_entry(payload))
+                    self._peeked.append(end)
                     if len(found) == count:
                         break
             return found
@@ -115,24 +131,57 @@ class Spool:
         with self._lock:
             self._sent += count
             self.pending -= count
-            mark = _pack((_SENT, self._sent))
+            for _ in range(count):
+                self._sent_bytes = self._peeked.popleft()
             try:
-                if self.pending:
-                    _write(self._descriptor, mark, self.size_bytes)
-                    self.size_bytes += len(mark)
-                else:
-                    os.ftruncate(self._descriptor, 0)
-                    self.size_bytes = self._sent = self._read_at = 0
+                self._shorten()
             except OSError as error:
                 raise StoreError(f"cannot write the spool {self.path}: {error.strerror}") from None
+
+    def _shorten(self) -> None:
+        if not self.pending:
+            os.ftruncate(self._descriptor, 0)
+            self.size_bytes = self._sent = self._sent_bytes = self._read_at = 0
+        elif self._sent_bytes >= max(CUT_OVER, self.size_bytes // 2):
+            self._cut_off_sent()
+        else:
+            mark = _pack((_SENT, self._sent))
+            _write(self._descriptor, mark, self.size_bytes)
+            self.size_bytes += len(mark)
+
+    def _cut_off_sent(self) -> None:
+        """A file with the rest takes the place of this one: killed at any moment, one of them is there and whole."""
+        head = _pack((_CUT, self._sent))
+        path = self._beside(".new")
+        anew = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(anew, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _write(anew, head, 0)
+            _copy(self._descriptor, self._sent_bytes, self.size_bytes, anew, len(head))
+            os.fsync(anew)
+            path.replace(self.path)
+        except OSError:
+            os.close(anew)
+            raise
+        os.close(self._descriptor)
+        self._descriptor = anew
+        moved = len(head) - self._sent_bytes
+        self.size_bytes += moved
+        self._read_at += moved
+        self._peeked = deque(end + moved for end in self._peeked)
+        self._sent_bytes = len(head)
+        sync_directory(self.path.parent)
 
     def set_aside(self, entry: Entry) -> Path:
         """For a message that the cluster will never take: keeps it in a file beside, in the same format. Raises
         StoreError."""
         return self._keep_beside(".refused", entry.pack())
 
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)
+
     def _keep_beside(self, suffix: str, data: bytes) -> Path:
-        path = self.path.with_name(self.path.name + suffix)
+        path = self._beside(suffix)
         try:
             with path.open("ab") as file:
                 file.write(data)
@@ -144,25 +193,26 @@ class Spool:
 
     def _recover(self) -> None:
         size_bytes = os.fstat(self._descriptor).st_size
-        whole = messages = 0
+        whole = messages = cut = 0
         for payload, end in _payloads(self._descriptor, 0, size_bytes):
             whole = end
             if payload[0] == _MESSAGE:
                 messages += 1
             else:
-                self._sent = payload[1]
+                self._sent = max(self._sent, payload[1])  # marks from before the cut may follow it
+                cut = payload[1] if payload[0] == _CUT else cut
         if whole < size_bytes:
             tail = os.pread(self._descriptor, size_bytes - whole, whole)
             path = self._keep_beside(".damaged", tail)
             log.warning("spool %s: the last %d bytes are no whole message, now in %s", self.path, len(tail), path)
             os.ftruncate(self._descriptor, whole)
         self.size_bytes = whole
-        self.pending = messages - self._sent
-        skipped = self._sent
+        self.pending = messages - (self._sent - cut)
+        skipped = self._sent - cut
         for payload, end in _payloads(self._descriptor, 0, whole if skipped else 0):
             skipped -= payload[0] == _MESSAGE
             if not skipped:
-                self._read_at = end
+                self._read_at = self._sent_bytes = end
                 break
 
 
@@ -195,6 +245,13 @@ def _payloads(descriptor: int, start: int, end: int) -> Iterator[tuple[list[Any]
                 yield msgpack.unpackb(packed), start + unpacker.tell()
         except (ValueError, TypeError, msgpack.UnpackException):
             return
+
+
+def _copy(source: int, start: int, end: int, target: int, at: int) -> None:
+    """From `start` to `end`, to `at`."""
+    while piece := os.pread(source, min(_READ_BYTES, end - start), start):
+        _write(target, piece, at)
+        start, at = start + len(piece), at + len(piece)
 
 
 def _write(descriptor: int, data: bytes, at: int) -> None:

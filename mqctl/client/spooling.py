@@ -10,20 +10,19 @@ from typing import Final
 from mqctl.client.delivery import Delivery
 from mqctl.client.engine import Engine
 from mqctl.client.outgoing import Outgoing
+from mqctl.client.pace import Pace
+from mqctl.client.replay import Replay
 from mqctl.client.results import SendResult, SendStatus
 from mqctl.client.spool import Entry, Spool
-from mqctl.errors import ConnectionFailed, MqError, NoBroker, NotFound, RequestTimeout, SpoolFull, StoreError
+from mqctl.errors import ConnectionFailed, NoBroker, RequestTimeout, SpoolFull, StoreError
 from mqctl.remoting.bodies import MessageQueue
 
 log = logging.getLogger(__name__)
 
 # Messages replayed between two marks in the file, which is how many come twice at most after a kill.
 REPLAY_STEP: Final = 64
-REPLAY_TIMEOUT_S: Final = 3.0
+# Before the file is looked into again for what a sender is still writing.
 PAUSE_SECONDS: Final = 0.2
-MAX_PAUSE_SECONDS: Final = 2.0
-# While a cluster comes back, a topic may be unknown until its broker has registered.
-UNKNOWN_TOPIC_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -45,6 +44,7 @@ class Spooling:
         self._writing = asyncio.Lock()
         self._reserved_bytes = 0
         self._holds_messages = False
+        self._pace = Pace()
 
     async def start(self) -> None:
         """Raises StoreError when the file cannot be used."""
@@ -60,6 +60,7 @@ class Spooling:
 
     async def deliver(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None) -> SendResult:
         """Raises SpoolFull when neither a broker nor the file takes the message, StoreError when the disk refuses."""
+        deadline = asyncio.get_running_loop().time() + timeout
         if not self._holds_messages:
             try:
                 return await self._delivery.deliver(outgoing, timeout, queue)
@@ -67,12 +68,13 @@ class Spooling:
                 if not self._holds_messages:
                     log.warning("messages go to the spool %s: %s", self._spool.path, error.message)
         await self._keep(Entry(outgoing, queue))
+        await self._pace.wait(max(0.0, deadline - asyncio.get_running_loop().time()))
         place = MessageQueue(outgoing.topic, "", -1)
         return SendResult(outgoing.msg_id, "", place, -1, SendStatus.SPOOLED)
 
     async def _keep(self, entry: Entry) -> None:
         packed = entry.pack()
-        if self._spool.size_bytes + self._reserved_bytes + len(packed) > self._spool.max_bytes:
+        if self._spool.waiting_bytes + self._reserved_bytes + len(packed) > self._spool.max_bytes:
             raise SpoolFull(
                 f"the spool {self._spool.path} is full ({self._spool.max_bytes} bytes)",
                 hint="bring the cluster back, or allow more with max_spool_bytes",
@@ -102,10 +104,17 @@ class Spooling:
             self._engine.spawn(self._replay())
 
     async def _replay(self) -> None:
+        replay = Replay(self._spool, self._delivery, self._pace)
+        try:
+            await self._replay_all(replay)
+        finally:
+            self._pace.stop()
+
+    async def _replay_all(self, replay: Replay) -> None:
         while True:
             entries = await asyncio.to_thread(self._spool.peek, REPLAY_STEP)
             for entry in entries:
-                await self._replay_one(entry)
+                await replay.one(entry)
             async with self._writing:
                 if entries:
                     await self._mark_sent(len(entries))
@@ -114,36 +123,10 @@ class Spooling:
                     log.warning("spool %s: all messages are with the brokers", self._spool.path)
                     return
             if not entries:
-                await asyncio.sleep(PAUSE_SECONDS)  # those whose sender began the replay are still being written
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def _mark_sent(self, count: int) -> None:
         try:
             await asyncio.to_thread(self._spool.mark_sent, count)
         except StoreError as error:
             log.warning("spool: messages may come twice after a restart: %s", error.message)
-
-    async def _replay_one(self, entry: Entry) -> None:
-        """Ends when a broker has the message, or when it is set aside since none ever will."""
-        loop = asyncio.get_running_loop()
-        unknown_until = loop.time() + UNKNOWN_TOPIC_SECONDS
-        pause = PAUSE_SECONDS
-        while True:
-            try:
-                await self._delivery.deliver(entry.outgoing, REPLAY_TIMEOUT_S, entry.queue)
-                return
-            except MqError as error:
-                waits = error.retriable or (isinstance(error, NotFound) and loop.time() < unknown_until)
-                if not waits and await self._set_aside(entry, error):
-                    return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, MAX_PAUSE_SECONDS)
-
-    async def _set_aside(self, entry: Entry, refusal: MqError) -> bool:
-        """Whether the disk took it; until it does, the message stays in the spool."""
-        try:
-            path = await asyncio.to_thread(self._spool.set_aside, entry)
-        except StoreError as error:
-            log.error("spool: message %s is refused and cannot be kept: %s", entry.outgoing.msg_id, error.message)
-            return False
-        log.error("spool: message %s is refused, kept in %s: %s", entry.outgoing.msg_id, path, refusal.message)
-        return True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from mqctl.client import spool as spool_module
 from mqctl.client.outgoing import Encoder
 from mqctl.client.spool import Entry, Spool
 from mqctl.errors import StoreError
@@ -114,3 +116,78 @@ def test_refused_messages_are_kept_beside(tmp_path: Path) -> None:
     refused = opened(tmp_path / "spool.refused")
     assert refused.peek(9) == kept
     refused.close()
+
+
+@pytest.fixture
+def cuts_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool_module, "CUT_OVER", 100)
+
+
+@pytest.mark.usefixtures("cuts_early")
+def test_what_is_sent_is_cut_off_and_the_rest_stays_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "spool"
+    spool = opened(path)
+    kept = entries(10)
+    spool.append([entry.pack() for entry in kept])
+    for step in range(200):
+        assert spool.peek(2) == kept[:2]
+        del kept[:2]
+        spool.mark_sent(2)
+        late = entries(2, start=10 + 2 * step)
+        spool.append([entry.pack() for entry in late])
+        kept += late
+        assert path.stat().st_size == spool.size_bytes < 40 * len(kept[0].pack())
+        assert spool.waiting_bytes <= spool.size_bytes
+    spool.close()
+    again = opened(path)
+    assert (again.pending, again.peek(99)) == (10, kept)
+    again.mark_sent(10)
+    assert path.stat().st_size == 0
+    again.close()
+
+
+@pytest.mark.usefixtures("cuts_early")
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_kill_while_the_sent_part_is_cut_off_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def killed(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    kept = entries(4)
+    spool = opened(tmp_path / "spool")
+    spool.append([entry.pack() for entry in kept])
+    spool.peek(4)
+    with monkeypatch.context() as disk:
+        disk.setattr(os if step == "fsync" else Path, step, killed)
+        with pytest.raises(StoreError, match="No space left"):
+            spool.mark_sent(3)
+    late = entries(1, start=4)
+    spool.append([late[0].pack()])
+    spool.close()
+    assert (tmp_path / "spool.new").exists()
+    again = opened(tmp_path / "spool")
+    assert again.peek(9) == [*kept, *late], "what was sent may come twice, under its ids"
+    assert not (tmp_path / "spool.new").exists()
+    again.close()
+
+
+@pytest.mark.usefixtures("cuts_early")
+def test_another_producer_that_opened_the_file_before_it_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = opened(tmp_path / "spool")
+    spool.append([entry.pack() for entry in entries(4)])
+    spool.peek(4)
+    flock = spool_module.fcntl.flock
+
+    def late(descriptor: int, operation: int) -> None:
+        monkeypatch.undo()
+        monkeypatch.setattr(spool_module, "CUT_OVER", 100)
+        spool.mark_sent(3)
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(spool_module.fcntl, "flock", late)
+    with pytest.raises(StoreError, match="in use by another producer"):
+        opened(tmp_path / "spool")
+    spool.close()

@@ -9,13 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from mqctl.client import Message, Producer, SendStatus
+from mqctl.client import Message, Producer, SendStatus, replay, spool
 from mqctl.client.spool import Spool
 from mqctl.errors import SpoolFull
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from tests.aio import in_loop, until
-from tests.unit.client.fakes import FakeNamesrv, cluster
+from tests.unit.client.fakes import Behaviour, FakeBroker, FakeNamesrv, cluster
+
+
+def kept_in(path: Path) -> list[bytes]:
+    opened = Spool(path)
+    opened.open()
+    try:
+        return [entry.outgoing.body for entry in opened.peek(99)]
+    finally:
+        opened.close()
+
+
+@pytest.fixture
+def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "REFUSED_TRIES", 2)
+    monkeypatch.setattr(replay, "PAUSE_SECONDS", 0.001)
 
 
 @in_loop
@@ -60,10 +75,7 @@ async def test_a_full_spool_is_an_error_and_keeps_what_it_has(tmp_path: Path) ->
             await producer.send(Message("t", bytes(1000)))
         with pytest.raises(SpoolFull):
             await asyncio.gather(*(producer.send(Message("t", bytes(900))) for _ in range(9)))
-    spool = Spool(path)
-    spool.open()
-    assert [len(entry.outgoing.body) for entry in spool.peek(9)] == [1000] * 4
-    spool.close()
+    assert [len(body) for body in kept_in(path)] == [1000] * 4
 
 
 @in_loop
@@ -82,10 +94,96 @@ async def test_a_message_that_is_refused_later_is_set_aside(tmp_path: Path) -> N
             await broker.start()
             await until(lambda: broker.bodies, 10)
     assert broker.bodies == [b"good"]
-    refused = Spool(tmp_path / "spool.refused")
-    refused.open()
-    assert [entry.outgoing.body for entry in refused.peek(9)] == [b"bad"]
-    refused.close()
+    assert kept_in(tmp_path / "spool.refused") == [b"bad"]
+
+
+def answers_of(broker: FakeBroker, topic: str, code: int) -> tuple[Behaviour, list[bytes]]:
+    """A broker that answers so to messages of the topic and takes all others; what it was asked for the topic."""
+    asked: list[bytes] = []
+
+    def answer(connection: Connection, request: Command) -> Command:
+        if request.fields()["b"] != topic:
+            return broker.take(request)
+        asked.append(request.body)
+        return request.reply(code, remark="not here")
+
+    return answer, asked
+
+
+@pytest.mark.usefixtures("few_tries")
+@pytest.mark.parametrize("code", [1, 16, 17])
+@in_loop
+async def test_a_topic_that_brokers_do_not_want_holds_up_the_others_for_a_while_only(tmp_path: Path, code: int) -> None:
+    async with cluster() as (namesrv, (broker,)):
+        namesrv.route("closed", broker)
+        broker.behaviour, asked = answers_of(broker, "closed", code)
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=tmp_path / "spool", retries=0) as producer:
+            for topic, body in (("closed", b"0"), ("t", b"1"), ("closed", b"2"), ("closed", b"3"), ("t", b"4")):
+                await producer.send(Message(topic, body))
+            await broker.start()
+            await until(lambda: len(broker.bodies) == 2, 10)
+    assert broker.bodies == [b"1", b"4"]
+    assert asked == [b"0"] * 3 + [b"2", b"3"], "patience is spent once for a topic"
+    assert kept_in(tmp_path / "spool.refused") == [b"0", b"2", b"3"]
+
+
+@pytest.mark.usefixtures("few_tries")
+@in_loop
+async def test_a_topic_that_may_not_be_written_any_more_is_set_aside_as_well(tmp_path: Path) -> None:
+    async with cluster() as (namesrv, (broker,)):
+        namesrv.route("closed", broker)
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=tmp_path / "spool") as producer:
+            for topic in ("closed", "t"):
+                await producer.send(Message(topic, topic.encode()))
+            namesrv.route("closed", broker, perm=4)
+            await producer._engine.routes.refresh("closed")
+            await broker.start()
+            await until(lambda: broker.bodies, 10)
+    assert broker.bodies == [b"t"]
+    assert kept_in(tmp_path / "spool.refused") == [b"closed"]
+
+
+@pytest.mark.usefixtures("few_tries")
+@in_loop
+async def test_a_busy_broker_is_waited_for_and_the_log_says_so_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with cluster() as (namesrv, (broker,)):
+        broker.behaviour, asked = answers_of(broker, "t", 14)
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=tmp_path / "spool", retries=0) as producer:
+            await producer.send(Message("t", b"0"))
+            await broker.start()
+            await until(lambda: len(asked) > 2 * replay.REFUSED_TRIES, 10)
+            broker.behaviour = None
+            await until(lambda: broker.bodies, 10)
+    assert sum("SERVICE_NOT_AVAILABLE: not here" in record.message for record in caplog.records) == 1
+
+
+@in_loop
+async def test_while_the_spool_empties_senders_leave_it_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "CUT_OVER", 10_000)
+    path = tmp_path / "spool"
+    sent: list[int] = []
+
+    async def send_many(producer: Producer) -> None:
+        for _ in range(50):
+            sent.append(len(sent))
+            await producer.send(Message("t", b"%d" % sent[-1] + bytes(1000)))
+
+    async with cluster() as (namesrv, (broker,)):
+        await broker.stop()
+        async with Producer("g", namesrv.address, spool=path, max_spool_bytes=150_000) as producer:
+            for _ in range(100):
+                sent.append(len(sent))
+                await producer.send(Message("t", b"%d" % sent[-1] + bytes(1000)))
+            await broker.start()
+            await until(lambda: broker.bodies, 10)
+            await asyncio.gather(*(send_many(producer) for _ in range(20)))
+            await until(lambda: path.stat().st_size == 0, 10)
+    assert [int(body.rstrip(bytes(1))) for body in broker.bodies] == sent
 
 
 @in_loop
