@@ -101,7 +101,7 @@ def lag(
         session.print_rows([*map(Column, _NAMES[by]), *FIGURES], rows)
         tell_missing(session, failed)
         _alert(session, rows, *limits)
-        if failed and every is None:
+        if failed:
             raise typer.Exit(ExitCode.PARTIAL)
 
     watch(session, every, work, show)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -26,7 +27,8 @@ WatchOption = Annotated[
 def watch(
     session: Session, every: float | None, work: Callable[[Admin], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
-    """Asks and shows once, or with `every` until interrupted. An error then is told and the next round comes."""
+    """Asks and shows once, or with `every` until interrupted. An error then is told and the next round comes; an exit
+    status that `show` would end with means nothing, as the command goes on."""
     if every is None:
         show(session.ask(work))
         return
@@ -37,12 +39,12 @@ def watch(
         while True:
             try:
                 answer = await work(admin)
-            except MqError as error:
-                session.env.report(error.message, error.hint)
-            else:
                 if session.env.on_terminal:
                     session.env.stdout.write(_HOME_AND_CLEAR)
-                show(answer)
+                with contextlib.suppress(typer.Exit):
+                    show(answer)
+            except MqError as error:
+                session.env.report(error.message, error.hint)
             await asyncio.sleep(every)
 
     try:

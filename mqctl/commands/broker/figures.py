@@ -10,6 +10,7 @@ from mqctl.commands.broker.running import app
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import BrokerArgument, ClusterOption, chosen, chosen_masters
 from mqctl.commands.telling import report_missing
+from mqctl.commands.watching import WatchOption, watch
 from mqctl.figures import count_text
 from mqctl.output import Column
 from mqctl.times import time_text
@@ -23,23 +24,28 @@ FIGURES: Final = [Column("brokerAddr", "BROKER"), Column("key"), Column("value")
 
 
 @app.command(cls=AdminCommand)
-def status(ctx: typer.Context, broker: BrokerArgument = None, cluster: ClusterOption = None) -> None:
+def status(
+    ctx: typer.Context, broker: BrokerArgument = None, cluster: ClusterOption = None, every: WatchOption = None
+) -> None:
     """Show all that brokers say of themselves: rates, totals, times, disk.
 
     \b
     Examples:
       mqctl broker status
-      mqctl broker status broker-a -o json
+      mqctl broker status broker-a --watch 5
     """
     session = session_of(ctx)
-    answers = session.ask(lambda admin: _runtimes(admin, cluster, broker))
-    rows = [
-        {"brokerAddr": address, "key": key, "value": value}
-        for address, table in answers.given.items()
-        for key, value in sorted(table.items())
-    ]
-    session.print_rows(FIGURES, rows)
-    report_missing(session, answers.failed)
+
+    def show(answers: Answers[dict[str, str]]) -> None:
+        rows = [
+            {"brokerAddr": address, "key": key, "value": value}
+            for address, table in answers.given.items()
+            for key, value in sorted(table.items())
+        ]
+        session.print_rows(FIGURES, rows)
+        report_missing(session, answers.failed)
+
+    watch(session, every, lambda admin: _runtimes(admin, cluster, broker), show)
 
 
 async def _runtimes(admin: Admin, cluster: str | None, broker: str | None) -> Answers[dict[str, str]]:
@@ -70,6 +76,7 @@ def consume_stats(
         int, typer.Option("--min-diff", min=0, metavar="N", help="Only queues that are so many messages behind.")
     ] = 0,
     ordered: Annotated[bool, typer.Option("--order", help="Only ordered topics.")] = False,
+    every: WatchOption = None,
 ) -> None:
     """Show how far all groups are in all queues of a broker.
 
@@ -79,11 +86,14 @@ def consume_stats(
       mqctl broker consume-stats broker-a --min-diff 1000 -o csv
     """
     session = session_of(ctx)
-    answers = session.ask(lambda admin: _consumed(admin, cluster, broker, ordered))
-    found = [queue for queues in answers.given.values() for queue in queues if queue.behind >= min_diff]
-    session.print_rows(CONSUMED, [_queue_row(queue) for queue in found])
-    session.env.say(f"{count_text(sum(queue.behind for queue in found))} messages behind")
-    report_missing(session, answers.failed)
+
+    def show(answers: Answers[list[GroupQueue]]) -> None:
+        found = [queue for queues in answers.given.values() for queue in queues if queue.behind >= min_diff]
+        session.print_rows(CONSUMED, [_queue_row(queue) for queue in found])
+        session.env.say(f"{count_text(sum(queue.behind for queue in found))} messages behind")
+        report_missing(session, answers.failed)
+
+    watch(session, every, lambda admin: _consumed(admin, cluster, broker, ordered), show)
 
 
 async def _consumed(admin: Admin, cluster: str | None, broker: str | None, ordered: bool) -> Answers[list[GroupQueue]]:

@@ -9,9 +9,8 @@ import typer
 from mqctl.commands.broker.running import app
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import BrokerArgument, ClusterOption, chosen
-from mqctl.commands.telling import tell_missing
+from mqctl.commands.telling import report_missing
 from mqctl.commands.watching import WatchOption, watch
-from mqctl.exit import ExitCode
 from mqctl.figures import count_text, size_text
 from mqctl.output import Column
 
@@ -54,9 +53,7 @@ def ha(
     def show(seen: tuple[list[Replica], dict[str, MqError]]) -> None:
         found, failed = seen
         session.print_rows(REPLICAS, [_row(one) for one in found])
-        tell_missing(session, failed)
-        if failed and every is None:
-            raise typer.Exit(ExitCode.PARTIAL)
+        report_missing(session, failed)
 
     watch(session, every, work, show)
 

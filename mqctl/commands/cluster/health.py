@@ -10,6 +10,7 @@ import typer
 from mqctl.commands.cluster.shared import Seen, app, look
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import ClusterOption
+from mqctl.commands.watching import WatchOption, watch
 from mqctl.exit import ExitCode
 from mqctl.figures import count_text, share_text, size_text
 from mqctl.output import Column
@@ -36,10 +37,11 @@ def health(
     max_behind: Annotated[
         int, typer.Option("--max-slave-behind", min=0, metavar="BYTES", help="How far a slave may be behind.")
     ] = 256 * 1024 * 1024,
+    every: WatchOption = None,
 ) -> None:
     """Say whether a cluster is well: name servers and brokers answer, masters are there, disks have room, nobody waits.
 
-    Ends with 0 if so, with 8 if not.
+    Ends with 0 if so, with 8 if not; with --watch it goes on.
 
     \b
     Examples:
@@ -47,13 +49,17 @@ def health(
       mqctl cluster health -c DefaultCluster --max-disk 0.8 -o json
     """
     session = session_of(ctx)
-    servers, seen = session.ask(lambda admin: _look(admin, lambda: look(session, admin, cluster)))
-    rows = [*_name_servers(servers), *_brokers(seen, max_disk), *_slaves(seen, max_behind)]
-    session.print_rows(FINDINGS, rows)
-    ill = [row for row in rows if not row["healthy"]]
-    if ill:
-        session.env.say(f"{len(ill)} of {len(rows)} are not well")
-        raise typer.Exit(ExitCode.ALERT)
+
+    def show(looked: tuple[dict[str, MqError | None], Seen]) -> None:
+        servers, seen = looked
+        rows = [*_name_servers(servers), *_brokers(seen, max_disk), *_slaves(seen, max_behind)]
+        session.print_rows(FINDINGS, rows)
+        ill = [row for row in rows if not row["healthy"]]
+        if ill:
+            session.env.say(f"{len(ill)} of {len(rows)} are not well")
+            raise typer.Exit(ExitCode.ALERT)
+
+    watch(session, every, lambda admin: _look(admin, lambda: look(session, admin, cluster)), show)
 
 
 async def _look(admin: Admin, brokers: Any) -> tuple[dict[str, MqError | None], Seen]:

@@ -9,7 +9,7 @@ import typer
 from mqctl.commands.cluster.shared import Seen, app, look
 from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import ClusterOption
-from mqctl.commands.telling import report_missing, tell_missing
+from mqctl.commands.telling import report_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.figures import count_text, rate_text, share_text
 from mqctl.output import Column
@@ -68,11 +68,10 @@ def list_brokers(
     """
     session = session_of(ctx)
     columns = TOTALS if totals else LOAD
-    tell = report_missing if every is None else tell_missing
 
     def show(seen: Seen) -> None:
         _show(session, columns, seen)
-        tell(session, seen.failed)
+        report_missing(session, seen.failed)
 
     watch(session, every, lambda admin: look(session, admin, cluster), show)
 

@@ -50,13 +50,13 @@ def rt(
         session,
         every,
         lambda admin: _measure(session, admin, cluster, count, size),
-        lambda rows: _show(session, rows, once=every is None),
+        lambda rows: _show(session, rows),
     )
 
 
-def _show(session: Session, rows: list[dict[str, Any]], *, once: bool) -> None:
+def _show(session: Session, rows: list[dict[str, Any]]) -> None:
     session.print_rows(TIMES, rows)
-    if once and any(row["failCount"] for row in rows):
+    if any(row["failCount"] for row in rows):
         raise typer.Exit(ExitCode.PARTIAL if any(row["successCount"] for row in rows) else ExitCode.REFUSED)
 
 

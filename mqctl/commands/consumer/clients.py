@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from mqctl.commands.common import AdminCommand, session_of
+from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.consumer.shared import GroupArgument, app, find_groups, type_text
 from mqctl.commands.selecting import ClusterOption
+from mqctl.commands.watching import WatchOption, watch
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -28,17 +29,22 @@ CONNECTIONS: Final = [
 
 
 @app.command(cls=AdminCommand)
-def connections(ctx: typer.Context, group: GroupArgument, cluster: ClusterOption = None) -> None:
+def connections(
+    ctx: typer.Context, group: GroupArgument, cluster: ClusterOption = None, every: WatchOption = None
+) -> None:
     """List the clients of a consumer group that are connected, and what they subscribe to.
 
     \b
     Example:
       mqctl consumer connections order-service
     """
+    session = session_of(ctx)
+    watch(session, every, lambda admin: _members(admin, group, cluster), lambda found: _show(session, found))
+
+
+def _show(session: Session, found: ConsumerConnection) -> None:
     from mqctl.client.admin.consumers import version_text
 
-    session = session_of(ctx)
-    found = session.ask(lambda admin: _members(admin, group, cluster))
     subscriptions = {data.topic: data.sub_string for data in found.subscription_table.values()}
     rows = [
         {

@@ -11,7 +11,7 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.completing import complete_groups, complete_topics
 from mqctl.commands.consumer.shared import app, find_groups, type_text
 from mqctl.commands.selecting import ClusterOption
-from mqctl.commands.telling import Counting, report_missing, tell_missing
+from mqctl.commands.telling import Counting, report_missing
 from mqctl.commands.watching import WatchOption, watch
 from mqctl.figures import count_text, rate_text
 from mqctl.output import Column
@@ -94,16 +94,15 @@ def progress(
       mqctl consumer progress order-service -t orders -o json
     """
     session = session_of(ctx)
-    tell = report_missing if every is None else tell_missing
 
     def show_all(seen: tuple[list[GroupProgress], dict[str, MqError]]) -> None:
         found, failed = seen
         _show_all(session, found)
-        tell(session, failed)
+        report_missing(session, failed)
 
     def show_one(progress: GroupProgress) -> None:
         _show_one(session, progress, clients)
-        tell(session, progress.failed)
+        report_missing(session, progress.failed)
 
     if group is None:
         watch(session, every, lambda admin: _all(session, admin, cluster, system), show_all)

@@ -9,6 +9,7 @@ import typer
 from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.consumer.shared import GroupArgument, app, find_groups
 from mqctl.commands.selecting import ClusterOption
+from mqctl.commands.watching import WatchOption, watch
 from mqctl.exit import ExitCode
 from mqctl.figures import count_text, rate_text
 from mqctl.output import Column, Format
@@ -58,6 +59,7 @@ def status(
     ] = None,
     stacks: Annotated[bool, typer.Option("-s", "--stacks", help="With the stacks of the clients' threads.")] = False,
     cluster: ClusterOption = None,
+    every: WatchOption = None,
 ) -> None:
     """Ask the clients of a consumer group how they are, and judge what they say.
 
@@ -66,15 +68,24 @@ def status(
 
     \b
     Examples:
-      mqctl consumer status order-service
+      mqctl consumer status order-service --watch 5
       mqctl consumer status order-service --client 10.0.0.7@4711 --stacks
     """
     session = session_of(ctx)
-    clients, said = session.ask(lambda admin: _ask(admin, group, client, stacks, cluster))
+    watch(
+        session,
+        every,
+        lambda admin: _ask(admin, group, client, stacks, cluster),
+        lambda said: _show(session, said, client, stacks),
+    )
+
+
+def _show(session: Session, said: Said, client: str | None, stacks: bool) -> None:
     from mqctl.errors import MqError
 
-    infos = {name: info for name, info in said.items() if not isinstance(info, MqError)}
-    silent = {name: error for name, error in said.items() if isinstance(error, MqError)}
+    clients, answers = said
+    infos = {name: info for name, info in answers.items() if not isinstance(info, MqError)}
+    silent = {name: error for name, error in answers.items() if isinstance(error, MqError)}
     if silent and not infos:
         raise next(iter(silent.values()))
     if client is None:

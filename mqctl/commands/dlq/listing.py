@@ -31,12 +31,14 @@ from mqctl.commands.msg.shared import (
     writer,
 )
 from mqctl.commands.telling import report_missing
+from mqctl.commands.watching import WatchOption, watch
 from mqctl.figures import count_text
 from mqctl.output import Column, Format, Row, cell_text
 from mqctl.times import time_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
+    from mqctl.client.admin.deadletters import DeadLetterTopic
     from mqctl.client.admin.selecting import Selection
     from mqctl.remoting.message import ReceivedMessage
 
@@ -49,25 +51,29 @@ GROUPS: Final = [Column("group"), Column("messages", show=count_text), Column("l
 def list_groups(
     ctx: typer.Context,
     all_groups: Annotated[bool, typer.Option("--all", help="Also groups whose dead letters are gone.")] = False,
+    every: WatchOption = None,
 ) -> None:
     """List the groups that have dead letters.
 
     \b
     Examples:
-      mqctl dlq list
+      mqctl dlq list --watch 10
       mqctl dlq list -o json
     """
     from mqctl.client.admin.deadletters import dead_letter_topics
 
     session = session_of(ctx)
-    found = session.ask(dead_letter_topics)
-    rows = [
-        {"group": each.group, "messages": each.messages, "lastTimestamp": each.last_timestamp}
-        for each in found
-        if each.messages or all_groups
-    ]
-    session.print_rows(GROUPS, rows)
-    report_missing(session, {name: error for each in found for name, error in each.failed.items()})
+
+    def show(found: list[DeadLetterTopic]) -> None:
+        rows = [
+            {"group": each.group, "messages": each.messages, "lastTimestamp": each.last_timestamp}
+            for each in found
+            if each.messages or all_groups
+        ]
+        session.print_rows(GROUPS, rows)
+        report_missing(session, {name: error for each in found for name, error in each.failed.items()})
+
+    watch(session, every, dead_letter_topics, show)
 
 
 # -- show -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from mqctl.commands.completing import complete_topics
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import Counting, report_missing
 from mqctl.commands.topic.shared import TopicArgument, app
+from mqctl.commands.watching import WatchOption, watch
 from mqctl.figures import count_text, rate_text
 from mqctl.output import Column
 from mqctl.times import time_text
@@ -89,23 +90,32 @@ def stats(
     ] = False,
     active: Annotated[bool, typer.Option("--active", help="With --all: only where anything moved today.")] = False,
     cluster: ClusterOption = None,
+    every: WatchOption = None,
 ) -> None:
     """Show how far each queue of a topic reaches; or with --all how much goes in and out of topics, by group.
 
     \b
     Examples:
       mqctl topic stats orders
-      mqctl topic stats --all --active
+      mqctl topic stats --all --active --watch 10
     """
     session = session_of(ctx)
+
+    def show_queues(answers: Answers[TopicStatsTable]) -> None:
+        session.print_rows(STATS, _queue_rows(answers))
+        report_missing(session, answers.failed)
+
+    def show_traffic(seen: tuple[list[Traffic], dict[str, MqError]]) -> None:
+        found, failed = seen
+        session.print_rows(TRAFFIC, [_traffic_row(one) for one in found if one.active or not active])
+        report_missing(session, failed)
+
     if traffic:
-        _show_traffic(session, topic, cluster, active)
+        watch(session, every, lambda admin: _traffic(session, admin, topic, cluster), show_traffic)
     elif topic is None:
         raise typer.BadParameter("give a topic, or --all", param_hint="TOPIC")
     else:
-        answers = session.ask(lambda admin: _tables(admin, topic))
-        session.print_rows(STATS, _queue_rows(answers))
-        report_missing(session, answers.failed)
+        watch(session, every, lambda admin: _tables(admin, topic), show_queues)
 
 
 async def _tables(admin: Admin, topic: str) -> Answers[TopicStatsTable]:
@@ -133,36 +143,32 @@ def _queue_rows(answers: Answers[TopicStatsTable]) -> list[dict[str, Any]]:
     ]
 
 
-def _show_traffic(session: Session, topic: str | None, cluster: str | None, active: bool) -> None:
-    async def look(admin: Admin) -> tuple[list[Traffic], dict[str, MqError]]:
-        from mqctl.client.admin.everywhere import ask_each
-        from mqctl.client.admin.topics import find_route, user_topics
-        from mqctl.client.admin.topicstats import topic_places, traffic_of
+async def _traffic(
+    session: Session, admin: Admin, topic: str | None, cluster: str | None
+) -> tuple[list[Traffic], dict[str, MqError]]:
+    from mqctl.client.admin.everywhere import ask_each
+    from mqctl.client.admin.topics import find_route, user_topics
+    from mqctl.client.admin.topicstats import topic_places, traffic_of
 
-        if topic is not None:
-            await find_route(admin, topic)
-        places = await topic_places(admin, cluster)
-        topics = [topic] if topic is not None else await user_topics(admin, await admin.topic_list(cluster))
-        with Counting(session, "asked about", len(topics)) as told:
-            found = await ask_each(topics, lambda one: traffic_of(admin, one, places.of(one)), told)
-        return [one for several in found for one in several], places.failed
+    if topic is not None:
+        await find_route(admin, topic)
+    places = await topic_places(admin, cluster)
+    topics = [topic] if topic is not None else await user_topics(admin, await admin.topic_list(cluster))
+    with Counting(session, "asked about", len(topics)) as told:
+        found = await ask_each(topics, lambda one: traffic_of(admin, one, places.of(one)), told)
+    return [one for several in found for one in several], places.failed
 
-    found, failed = session.ask(look)
-    rows = [
-        {
-            "topic": one.topic,
-            "group": one.group,
-            "diff": one.behind,
-            "inTps": round(one.in_tps, 2),
-            "outTps": round(one.out_tps, 2),
-            "inDay": one.in_day,
-            "outDay": one.out_day,
-        }
-        for one in found
-        if one.active or not active
-    ]
-    session.print_rows(TRAFFIC, rows)
-    report_missing(session, failed)
+
+def _traffic_row(one: Traffic) -> dict[str, Any]:
+    return {
+        "topic": one.topic,
+        "group": one.group,
+        "diff": one.behind,
+        "inTps": round(one.in_tps, 2),
+        "outTps": round(one.out_tps, 2),
+        "inDay": one.in_day,
+        "outDay": one.out_day,
+    }
 
 
 # -- allocate -------------------------------------------------------------------------------------------
