@@ -23,7 +23,7 @@ from mqctl.errors import MqError
 from mqctl.exit import ExitCode
 from mqctl.figures import count_text
 from mqctl.output import Column
-from mqctl.replays import Record, Replay, unfinished
+from mqctl.replays import Replay, record_of, unfinished
 from mqctl.times import time_text
 
 app = single()
@@ -125,7 +125,7 @@ def _run(session: Session, run: Run, dry_run: bool, yes: bool) -> None:
 
 
 def _send(session: Session, run: Run) -> None:
-    record = Record(session.env, run.wanted)
+    record = record_of(session.env, run.wanted)
     done = False
     try:
         session.ask(lambda admin: run.send(admin, record))
@@ -135,7 +135,6 @@ def _send(session: Session, run: Run) -> None:
         session.print_rows(REPLAYED, [run.row()])
         raise typer.Exit(ExitCode.PARTIAL) from None
     except MqError:
-        done = not run.wanted.positions  # nothing to go on with
         run.tell_where("failed")
         raise
     finally:

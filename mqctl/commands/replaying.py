@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mqctl.commands.common import Session
 from mqctl.commands.msg.shared import selection_of
 from mqctl.commands.telling import Counting
-from mqctl.replays import Record, Replay
+from mqctl.replays import Replay
+from mqctl.unfinished import Record
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
@@ -110,14 +111,12 @@ class Run:
             self._add(message)
 
     async def send(self, admin: Admin, record: Record) -> None:
-        import asyncio
-
         from mqctl.client.admin.copying import Copier
         from mqctl.client.admin.replaying import Pace, queue_name, replay
 
         aim = self._aim(record.save)
         await self._settle_ends(admin)
-        pace = Pace(self.wanted.speed, self.wanted.rate, asyncio.get_running_loop().time)
+        pace = Pace(self.wanted.speed, self.wanted.rate)
         with Counting(self._session, "sent", None) as told:
 
             def sent(message: ReceivedMessage, result: SendResult) -> None:
@@ -138,7 +137,8 @@ class Run:
         self._last = stored if self._last is None else max(self._last, stored)
 
     def tell_where(self, what: str) -> None:
-        if self.wanted.positions:
+        # What has a queue to go to may have been sent, though no answer came.
+        if self.wanted.lanes:
             self._session.env.say(f"{what} after {self._count} messages; go on with `mqctl replay --resume`")
 
     def row(self) -> dict[str, Any]:

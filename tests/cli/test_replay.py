@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,16 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def stopped(broker: OurBroker) -> Iterator[None]:
+    """It takes requests, and answers them afterwards."""
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
 
 
 def same(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -144,6 +156,23 @@ def test_what_goes_on_into_its_own_topic_does_not_take_its_copies(
     cli.ok("replay", "--resume", "--rate", "1000", "--yes")
     bodies = Counter(row["body"] for row in rows(cli, topic))
     assert bodies == {f"m{number}": 2 for number in range(10)}
+
+
+def test_what_got_no_answer_is_not_sent_again(cli: Cli, topic: str, tmp_path: Path) -> None:
+    """Not even the first message, when nothing is known to have arrived yet."""
+    at_home = Cli({**cli.variables, "HOME": str(tmp_path)})
+    fill(cli, topic, 6)
+    with OurNamesrv(tmp_path / "n") as namesrv, OurBroker(tmp_path / "b", namesrv.address) as other:
+        there = Cli({"NAMESRV_ADDR": other.namesrv})
+        there.ok("topic", "update", "copy", "-w", "1", "-r", "1")
+        with stopped(other):
+            words = ["--into", "copy", "--to-namesrv", other.namesrv, "--timeout", "1", "--yes"]
+            ended = at_home("replay", topic, *words)
+            assert (ended.status, "go on with `mqctl replay --resume`" in ended.err) == (ExitCode.UNREACHABLE, True)
+        wait_for(lambda: len(rows(there, "copy")) == 1)
+        [done] = at_home.ok("replay", "--resume", "--yes", "-o", "json").json
+        assert done["messages"] == 5
+        assert sorted(row["body"] for row in rows(there, "copy")) == [f"m{number}" for number in range(6)]
 
 
 def test_a_replay_that_cannot_begin_leaves_nothing_behind(cli: Cli, topic: str, tmp_path: Path) -> None:

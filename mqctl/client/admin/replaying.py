@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -29,12 +30,22 @@ class Pace:
     """When the next message may leave: as long after the first as it was stored after it, divided by `speed`; and not
     more than `rate` a second."""
 
-    def __init__(self, speed: float | None, rate: float | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        speed: float | None,
+        rate: float | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._speed = speed
         self._rate = rate
         self._clock = clock
+        self._sleep = sleep
         self._first: tuple[int, float] | None = None
         self._free_at = clock()
+
+    async def wait(self, store_timestamp: int) -> None:
+        await self._sleep(self.wait_s(store_timestamp))
 
     def wait_s(self, store_timestamp: int) -> float:
         """How long from now; counts the message as sent then."""
@@ -116,7 +127,7 @@ async def unsent(
 
 async def _feed(messages: AsyncIterator[ReceivedMessage], lanes: Sequence[_Lane], aim: Aim, pace: Pace) -> None:
     async for message in messages:
-        await asyncio.sleep(pace.wait_s(message.store_timestamp))
+        await pace.wait(message.store_timestamp)
         await lanes[aim.lane_of(message) % len(lanes)].waiting.put(message)
     for lane in lanes:
         await lane.waiting.put(None)
