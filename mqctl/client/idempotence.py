@@ -10,24 +10,32 @@ was handled is known only to whoever remembers its key:
 
 A key is written down when its handler has returned. A crash between the two lets the message be handled again, so a
 handler whose effect must never happen twice keeps the key in the same transaction as the effect.
+
+Before, the key is lent to the handler. After a crash nobody else gets it until that lease runs out; meanwhile the
+message waits at the broker rather than using up its attempts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
 from mqctl.client.calling import is_coroutine_function
-from mqctl.client.listening import MessageListener, RetryLater
+from mqctl.client.listening import RetryLater
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.properties import ORIGIN_MESSAGE_ID, UNIQ_KEY
+from mqctl.store.schedule import DEFAULT_LEVELS_MS
+
+H = TypeVar("H", bound=Callable[..., object])
 
 KEEP_SECONDS: Final = 7 * 24 * 3600.0  # more than brokers keep messages: 3 days
 # A handler that takes longer than this is taken for dead, and the message is handled again.
@@ -60,15 +68,33 @@ def message_key(message: ReceivedMessage) -> str:
     return properties.get(UNIQ_KEY) or properties.get(ORIGIN_MESSAGE_ID) or message.offset_msg_id
 
 
+class _Claim(NamedTuple):
+    """What is left for the handler, under keys that are its own meanwhile."""
+
+    keys: list[str]
+    given: Any  # a message, or a list where it was given one
+    is_complete: bool  # nothing of it is being handled elsewhere
+
+
 class Idempotence:
     """Wraps handlers so that each key is handled once. Keys of one store are of one kind: give every handler that does
     something else a store, or a `key`, of its own."""
 
-    def __init__(self, store: KeyStore | str | Path, *, key: Callable[[ReceivedMessage], str] = message_key) -> None:
+    def __init__(
+        self,
+        store: KeyStore | str | Path,
+        *,
+        key: Callable[[ReceivedMessage], str] = message_key,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
         """`store`: a file for sqlite, which several processes may share, or any KeyStore. `key`: what makes two
-        messages the same; an order number from the producer also catches messages that were sent twice."""
-        self._store: KeyStore = SqliteKeys(store) if isinstance(store, (str, Path)) else store
+        messages the same; an order number from the producer also catches messages that were sent twice.
+        `lease_seconds`: longer than any handler takes; with a KeyStore, what that one uses."""
+        self._store: KeyStore = (
+            SqliteKeys(store, lease_seconds=lease_seconds) if isinstance(store, (str, Path)) else store
+        )
         self._key = key
+        self._lease_seconds = lease_seconds
 
     def seen(self, message: ReceivedMessage) -> Seen:
         """For handlers that do it themselves: a new key has to be followed by `done` or `failed`."""
@@ -80,45 +106,75 @@ class Idempotence:
     def failed(self, message: ReceivedMessage) -> None:
         self._store.failed(self._key(message))
 
-    def __call__(self, handler: MessageListener) -> MessageListener:
-        """The handler, not called for messages that were handled before. One that is being handled elsewhere comes
-        again later."""
-        return self._around_coroutine(handler) if is_coroutine_function(handler) else self._around_plain(handler)
+    def __call__(self, handler: H) -> H:
+        """The handler, not called for messages that were handled before; one of lists gets those that are new. What is
+        being handled elsewhere comes again later."""
+        return cast(
+            H, self._around_coroutine(handler) if is_coroutine_function(handler) else self._around_plain(handler)
+        )
 
-    def _around_plain(self, handler: MessageListener) -> MessageListener:
+    def _around_plain(self, handler: Callable[[Any], object]) -> Callable[[Any], object]:
         @functools.wraps(handler)
-        def once(message: ReceivedMessage) -> None:
-            if not _is_new(self.seen(message)):
-                return
-            try:
-                handler(message)
-            except BaseException:
-                self.failed(message)
-                raise
-            self.done(message)
+        def once(given: Any) -> Awaitable[None] | None:
+            claim = self._claim(given)
+            if claim.keys:
+                try:
+                    result = handler(claim.given)
+                except BaseException:
+                    self._let_go(claim)
+                    raise
+                if inspect.isawaitable(result):
+                    return self._awaited(result, claim)
+            self._finish(claim)
+            return None
 
         return once
 
-    def _around_coroutine(self, handler: Callable[[ReceivedMessage], Any]) -> MessageListener:
+    def _around_coroutine(self, handler: Callable[[Any], Any]) -> Callable[[Any], object]:
         @functools.wraps(handler)
-        async def once(message: ReceivedMessage) -> None:
+        async def once(given: Any) -> None:
             # The store may wait for a disk or a server: not on the loop.
-            if not _is_new(await asyncio.to_thread(self.seen, message)):
-                return
-            try:
-                await handler(message)
-            except BaseException:
-                await asyncio.shield(asyncio.to_thread(self.failed, message))
-                raise
-            await asyncio.to_thread(self.done, message)
+            claim = await asyncio.to_thread(self._claim, given)
+            if claim.keys:
+                await self._awaited(handler(claim.given), claim)
+            else:
+                self._finish(claim)
 
         return once
 
+    async def _awaited(self, work: Awaitable[object], claim: _Claim) -> None:
+        try:
+            await work
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(self._let_go, claim))
+            raise
+        await asyncio.to_thread(self._finish, claim)
 
-def _is_new(seen: Seen) -> bool:
-    if seen is Seen.RUNNING:
-        raise RetryLater
-    return seen is Seen.NEW
+    def _claim(self, given: ReceivedMessage | list[ReceivedMessage]) -> _Claim:
+        messages = given if isinstance(given, list) else [given]
+        keyed: dict[str, ReceivedMessage] = {}
+        for message in messages:
+            keyed.setdefault(self._key(message), message)
+        seen = {key: self._store.begin(key) for key in keyed}
+        keys = [key for key, how in seen.items() if how is Seen.NEW]
+        new = [keyed[key] for key in keys]
+        return _Claim(keys, new if isinstance(given, list) else given, Seen.RUNNING not in seen.values())
+
+    def _let_go(self, claim: _Claim) -> None:
+        for key in claim.keys:
+            self._store.failed(key)
+
+    def _finish(self, claim: _Claim) -> None:
+        for key in claim.keys:
+            self._store.done(key)
+        if not claim.is_complete:
+            # Sooner it may be for nothing, and only so many attempts are allowed.
+            raise RetryLater(delay_level=level_after(self._lease_seconds), counts=False)
+
+
+def level_after(seconds: float) -> int:
+    """The shortest of the delay levels that brokers have by default which is no shorter, else the longest."""
+    return min(bisect_left(DEFAULT_LEVELS_MS, seconds * 1000) + 1, len(DEFAULT_LEVELS_MS))
 
 
 class SqliteKeys:

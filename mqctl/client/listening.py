@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Protocol, cast
 
@@ -20,7 +22,8 @@ CONCURRENCY: Final = 20  # Java's consumeThreadMax
 # A coroutine that never waits keeps the loop for itself; everybody else gets a turn after so many messages.
 TURN: Final = 32
 
-# Coroutine functions, or plain ones which run in a thread. Returning is success.
+# Coroutine functions, or plain ones which run in a thread; if those return something to await, that is awaited.
+# Returning is success.
 MessageListener = Callable[[ReceivedMessage], object]
 BatchListener = Callable[[list[ReceivedMessage]], object]  # where the consumer has a `batch`
 Listener = MessageListener | BatchListener
@@ -34,13 +37,15 @@ class RetryLater(Exception):
     """Raised by a listener to get the message again without a complaint in the log.
 
     `delay_level` is for concurrent listeners: one of the broker's, 0 lets it choose by the number of attempts, -1
-    makes it a dead letter at once. `suspend` is for orderly ones: how many seconds the queue rests.
+    makes it a dead letter at once. `suspend` and `counts` are for orderly ones: how many seconds the queue rests, and
+    whether this was one of the message's `max_reconsume_times`; brokers count those of concurrent ones.
     """
 
-    def __init__(self, *, delay_level: int = 0, suspend: float | None = None) -> None:
+    def __init__(self, *, delay_level: int = 0, suspend: float | None = None, counts: bool = True) -> None:
         super().__init__(f"delay_level={delay_level}, suspend={suspend}")
         self.delay_level = delay_level
         self.suspend = suspend
+        self.counts = counts
 
 
 class Abandoned(Exception):
@@ -166,6 +171,7 @@ class ThreadWorkers:
         self._stopping = False
         self._under_way = 0
         self._threads: list[threading.Thread] = []
+        self._awaited: set[Future[Any]] = set()
 
     def submit(self, held: HeldQueue, portion: Portion) -> None:
         if self._stopping:
@@ -186,6 +192,8 @@ class ThreadWorkers:
         end = self._loop.time() + seconds
         for thread in self._threads:
             await asyncio.to_thread(thread.join, max(0.0, end - self._loop.time()))
+        for awaited in tuple(self._awaited):
+            awaited.cancel()
         self._report()
 
     def _abandon_waiting(self) -> None:
@@ -208,10 +216,21 @@ class ThreadWorkers:
             return Abandoned()
         _begin(portion)
         try:
-            self._listener(portion)
+            result = self._listener(portion)
+            if result is not None and inspect.isawaitable(result):
+                self._wait_for(result)
         except BaseException as error:  # a SystemExit in a listener is its failure, not this thread's end
             return error
         return None
+
+    def _wait_for(self, work: Awaitable[Any]) -> None:
+        """A lambda around a coroutine function is a plain one: what it returns has only begun to handle the message."""
+        awaited = asyncio.run_coroutine_threadsafe(_result_of(work), self._loop)
+        self._awaited.add(awaited)
+        try:
+            awaited.result()
+        finally:
+            self._awaited.discard(awaited)
 
     def _report(self) -> None:
         self._reporting = False
@@ -219,3 +238,7 @@ class ThreadWorkers:
             held, portion, error = self._done.popleft()
             self._under_way -= 1
             self._finished(held, portion, error)
+
+
+async def _result_of(work: Awaitable[Any]) -> Any:
+    return await work

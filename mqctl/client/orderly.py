@@ -135,12 +135,14 @@ class Orderly:
 
     async def _retry(self, held: HeldQueue, portion: Portion, error: BaseException) -> None:
         limit = self._max_reconsume_times
+        counts = not isinstance(error, RetryLater) or error.counts
         rests = False
         for message in portion:
-            if limit is not None and message.reconsume_times >= limit and await self._gave_up(message):
+            is_last = counts and limit is not None and message.reconsume_times >= limit
+            if is_last and await self._gave_up(message):
                 held.finish([message])
             else:
-                message.reconsume_times += 1
+                message.reconsume_times += counts
                 rests = True
         turn = self._turns[held]
         turn.rests = rests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, cast
@@ -88,25 +89,32 @@ def _around_coroutine(listener: Callable[[Any], Awaitable[object]], notes: _Note
     @functools.wraps(listener)
     async def take(given: Any) -> None:
         call = notes.begun(given)
-        try:
-            await listener(given)
-        except BaseException as error:
-            notes.failed(call, error)
-            raise
-        notes.ended(call, _SUCCESS)
+        await _awaited(listener(given), call, notes)
 
     return take
 
 
 def _around_plain(listener: Callable[[Any], object], notes: _Notes) -> Listener:
     @functools.wraps(listener)
-    def take(given: Any) -> None:
+    def take(given: Any) -> Awaitable[None] | None:
         call = notes.begun(given)
         try:
-            listener(given)
+            result = listener(given)
         except BaseException as error:
             notes.failed(call, error)
             raise
+        if inspect.isawaitable(result):
+            return _awaited(result, call, notes)
         notes.ended(call, _SUCCESS)
+        return None
 
     return take
+
+
+async def _awaited(work: Awaitable[object], call: _Call, notes: _Notes) -> None:
+    try:
+        await work
+    except BaseException as error:
+        notes.failed(call, error)
+        raise
+    notes.ended(call, _SUCCESS)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from mqctl.client import ConsumeFrom, Idempotence, PushConsumer, ReceivedMessage, RetryLater
-from mqctl.client.idempotence import Seen, SqliteKeys, message_key
+from mqctl.client.idempotence import LEASE_SECONDS, Seen, SqliteKeys, level_after, message_key
 from mqctl.testing import EmbeddedBroker
 from tests.aio import in_loop
 from tests.unit.client.embedded import Inbox, send
@@ -48,6 +48,63 @@ def test_a_plain_handler_runs_once_for_a_key(tmp_path: Path) -> None:
     assert calls == ["ID1", "ID2"]
 
 
+def named(number: int) -> ReceivedMessage:
+    return replace(MESSAGE, stored_properties=f"UNIQ_KEY\x01{number}", _properties=None)
+
+
+@in_loop
+async def test_what_a_plain_handler_returns_to_await_is_part_of_it(tmp_path: Path) -> None:
+    keys = SqliteKeys(tmp_path / "keys.db")
+    calls = 0
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal calls
+        calls += 1
+        assert keys.begin(message.msg_id) is Seen.RUNNING
+        if calls == 1:
+            raise ValueError
+
+    once = Idempotence(keys)(lambda message: handle(message))
+    with pytest.raises(ValueError):
+        await once(MESSAGE)
+    await once(MESSAGE)
+    assert once(MESSAGE) is None
+    assert calls == 2
+    keys.close()
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@in_loop
+async def test_of_a_list_the_handler_gets_what_is_new(tmp_path: Path, plain: bool) -> None:
+    calls: list[list[str]] = []
+    store = SqliteKeys(tmp_path / "keys.db")
+    once = Idempotence(store)
+
+    def in_thread(messages: list[ReceivedMessage]) -> None:
+        calls.append([message.msg_id for message in messages])
+        if len(calls) == 1:
+            raise ValueError
+
+    async def on_loop(messages: list[ReceivedMessage]) -> None:
+        in_thread(messages)
+
+    async def hand(*numbers: int) -> None:
+        result = once(in_thread if plain else on_loop)([named(number) for number in numbers])
+        if result is not None:
+            await result
+
+    with pytest.raises(ValueError):
+        await hand(1, 2)
+    await hand(2, 1, 2)
+    await hand(1, 2)
+    store.begin("9")  # elsewhere
+    with pytest.raises(RetryLater):
+        await hand(8, 9)
+    await hand(8)
+    assert calls == [["1", "2"], ["2", "1"], ["8"]]
+    store.close()
+
+
 def test_keys_survive_restarts(tmp_path: Path) -> None:
     calls = []
     for _ in range(2):
@@ -69,9 +126,9 @@ async def test_a_failure_leaves_the_key_new(tmp_path: Path) -> None:
             raise ValueError
 
     with pytest.raises(ValueError):
-        await handle(MESSAGE)  # type: ignore[misc]
-    await handle(MESSAGE)  # type: ignore[misc]
-    await handle(MESSAGE)  # type: ignore[misc]
+        await handle(MESSAGE)
+    await handle(MESSAGE)
+    await handle(MESSAGE)
     assert calls == 2
 
 
@@ -90,8 +147,9 @@ def test_while_one_handles_it_another_is_told_to_come_again(tmp_path: Path) -> N
     thread = threading.Thread(target=slow, args=(MESSAGE,))
     thread.start()
     begun.wait(10)
-    with pytest.raises(RetryLater):
+    with pytest.raises(RetryLater) as later:
         other(MESSAGE)
+    assert (later.value.delay_level, later.value.counts) == (level_after(LEASE_SECONDS), False)
     go_on.set()
     thread.join()
     other(MESSAGE)
@@ -111,6 +169,18 @@ def test_leases_and_keys_run_out(tmp_path: Path) -> None:
     now = 112
     assert keys.begin("k") is Seen.NEW
     keys.close()
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(0.5, 1), (60, 5), (61, 6), (LEASE_SECONDS, 15), (9e9, 18)])
+def test_a_message_that_is_being_handled_comes_again_after_the_lease(seconds: float, level: int) -> None:
+    assert level_after(seconds) == level
+
+
+def test_the_lease_can_be_chosen(tmp_path: Path) -> None:
+    crashed = Idempotence(tmp_path / "keys.db")
+    assert crashed.seen(MESSAGE) is Seen.NEW
+    assert Idempotence(tmp_path / "keys.db", lease_seconds=60).seen(MESSAGE) is Seen.RUNNING
+    assert Idempotence(tmp_path / "keys.db", lease_seconds=-1).seen(MESSAGE) is Seen.NEW
 
 
 def test_threads_agree_who_is_first(tmp_path: Path) -> None:
@@ -149,7 +219,7 @@ async def test_with_a_consumer_a_message_sent_twice_is_handled_once(mq: Embedded
     once = Idempotence(tmp_path / "keys.db", key=lambda message: message.keys[0] + message.body.decode())
 
     async def listen(message: ReceivedMessage) -> None:
-        await once(inbox)(message)  # type: ignore[misc]
+        await once(inbox)(message)
         await everything(message)
 
     async with PushConsumer("g", listen, "t", mq.namesrv, start=ConsumeFrom.FIRST, concurrency=1):

@@ -46,7 +46,11 @@ def plain(message: ReceivedMessage) -> None:
     pass
 
 
-@pytest.mark.parametrize("listener", [quick, waiting, plain])
+def wrapped(message: ReceivedMessage) -> object:
+    return waiting(message)
+
+
+@pytest.mark.parametrize("listener", [quick, waiting, plain, wrapped])
 @pytest.mark.parametrize("concurrency", [1, 3, 20])
 @in_loop
 async def test_everything_submitted_is_finished(listener: Listener, concurrency: int) -> None:
@@ -222,3 +226,39 @@ async def test_a_batch_is_a_list_and_fails_as_a_whole(plain: bool) -> None:
     await at_work.stop(1)
     assert sizes == [3, 2, 1]
     assert [number for number, error in endings.errors.items() if error is not None] == [3, 4]
+
+
+@in_loop
+async def test_what_a_plain_function_returns_to_await_is_awaited() -> None:
+    endings = Endings()
+    go_on = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        await go_on.wait()
+        raise ValueError
+
+    at_work = workers(lambda message: handle(message), 3, endings)
+    for message in MESSAGES[:3]:
+        at_work.submit(queue(), [message])
+    await asyncio.sleep(0.01)
+    assert not endings.errors
+    go_on.set()
+    await until(lambda: len(endings.errors) == 3)
+    await at_work.stop(1)
+    assert {type(error) for error in endings.errors.values()} == {ValueError}
+
+
+@in_loop
+async def test_what_is_awaited_for_a_plain_function_ends_with_the_workers() -> None:
+    endings = Endings()
+    begun = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    at_work = workers(lambda message: handle(message), 1, endings)
+    at_work.submit(queue(), [MESSAGES[0]])
+    await begun.wait()
+    await at_work.stop(0.01)
+    await until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("listener-")])

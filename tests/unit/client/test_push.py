@@ -11,6 +11,7 @@ import pytest
 from mqctl.client import ConsumeFrom, Limits, Message, Producer, PushConsumer, ReceivedMessage, RetryLater, orderly
 from mqctl.client.admin.traces import decode_traces
 from mqctl.client.blocking import PushConsumer as BlockingPushConsumer
+from mqctl.client.listening import Listener
 from mqctl.client.offsets import local_offsets_path
 from mqctl.client.orderly import Orderly
 from mqctl.errors import ConfigError, ConnectionFailed
@@ -591,9 +592,26 @@ async def test_batches_are_lists_of_one_queue_and_fail_as_a_whole(mq: EmbeddedBr
         assert of_queue == sorted(of_queue)
 
 
-@pytest.mark.parametrize("plain", [False, True])
 @in_loop
-async def test_traces_tell_how_each_message_fared(mq: EmbeddedBroker, plain: bool) -> None:
+async def test_an_attempt_that_does_not_count_brings_no_orderly_message_closer_to_its_end(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    attempts: list[int] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        attempts.append(message.reconsume_times)
+        if len(attempts) < 5:
+            raise RetryLater(suspend=0, counts=False)
+
+    async with PushConsumer("g", handle, "t", mq.namesrv, start=FIRST, orderly=True, max_reconsume_times=0):
+        await send(mq, "t", [b"x"])
+        await until(lambda: len(attempts) == 5)
+    assert attempts == [0] * 5
+    assert mq.messages("%DLQ%g") == []
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "plain", "wrapped"])
+@in_loop
+async def test_traces_tell_how_each_message_fared(mq: EmbeddedBroker, kind: str) -> None:
     mq.create_topic("t", queues=1)
     await send(mq, "t", [b"good", b"bad", b"later"], keys="k")
     seen: dict[bytes, str] = {}
@@ -608,7 +626,8 @@ async def test_traces_tell_how_each_message_fared(mq: EmbeddedBroker, plain: boo
     async def handle(message: ReceivedMessage) -> None:
         in_thread(message)
 
-    async with PushConsumer("g", in_thread if plain else handle, "t", mq.namesrv, start=FIRST, trace=True):
+    listener: Listener = {"coroutine": handle, "plain": in_thread, "wrapped": lambda message: handle(message)}[kind]
+    async with PushConsumer("g", listener, "t", mq.namesrv, start=FIRST, trace=True):
         await until(lambda: len(seen) == 3)
     told = [message for message in mq.messages(TRACE_TOPIC) if "k" in message.keys]
     found = {body: decode_traces(told, msg_id) for body, msg_id in seen.items()}
