@@ -8,6 +8,7 @@ import typer
 
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.completing import complete_topics
+from mqctl.commands.telling import report_missing
 from mqctl.commands.topic import ClusterOption
 from mqctl.output import Column
 from mqctl.times import time_text
@@ -15,6 +16,7 @@ from mqctl.times import time_text
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.admin.pending import Pending
+    from mqctl.errors import MqError
 
 app = noun("List delayed messages and take them back.")
 
@@ -49,10 +51,11 @@ def list_pending(
       mqctl delay ls orders --max 10 -o json
     """
     session = session_of(ctx)
-    found = session.ask(lambda admin: _find(session, admin, cluster, topic=topic))
+    found, failed = session.ask(lambda admin: _find(session, admin, cluster, topic=topic))
     session.print_rows(PENDING, [_row(pending) for pending in found[:max_count]])
     if len(found) > max_count:
         session.env.say(f"{len(found) - max_count} more")
+    report_missing(session, failed)
 
 
 @app.command(cls=AdminCommand)
@@ -101,22 +104,29 @@ def cancel(
     session.print_rows(PENDING, [_row(pending) for pending in session.ask(work)])
 
 
-async def _find(session: Session, admin: Admin, cluster: str | None, **wanted: str | None) -> list[Pending]:
-    import asyncio
-
+async def _find(
+    session: Session, admin: Admin, cluster: str | None, **wanted: str | None
+) -> tuple[list[Pending], dict[str, MqError]]:
+    """The next one first, and the brokers that do not answer."""
+    from mqctl.client.admin.everywhere import ask_all
     from mqctl.client.admin.pending import Waiting
     from mqctl.client.clusters import masters
 
     brokers = masters(await admin.cluster_info(), cluster)
+    names = {address: name for name, address in brokers.items()}
     now_ms = int(session.env.clock() * 1000)
-    found = await asyncio.gather(*(Waiting(admin, *broker).find(now_ms, **wanted) for broker in brokers.items()))
-    return sorted((pending for part in found for pending in part), key=lambda pending: pending.due_ms)
+    answers = await ask_all(brokers, lambda address: Waiting(admin, names[address], address).find(now_ms, **wanted))
+    found = [pending for part in answers.given.values() for pending in part]
+    return sorted(found, key=lambda pending: pending.due_ms), answers.failed
 
 
 async def _named(session: Session, admin: Admin, cluster: str | None, msg_id: str) -> list[Pending]:
+    """Raises NotFound, or what is wrong with a broker where it may wait."""
     from mqctl.errors import NotFound
 
-    found = await _find(session, admin, cluster, msg_id=msg_id)
+    found, failed = await _find(session, admin, cluster, msg_id=msg_id)
+    for error in failed.values() if not found else ():
+        raise error
     if not found:
         raise NotFound(f"no delayed message {msg_id} waits", hint="see `mqctl delay ls`; it may be delivered already")
     return found

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from mqctl.client.admin import Admin
+from mqctl.client.admin.everywhere import ask_all
 from mqctl.client.admin.tailing import (
     CONSUMER_GROUP,
     FLAG_SUBSCRIPTION,
@@ -46,8 +47,10 @@ async def find_spans(
     start: int = 0,
     broker_name: str | None = None,
     queue_id: int | None = None,
+    missing: dict[str, MqError] | None = None,
 ) -> list[Span]:
-    """What the queues hold now, from about `since` and `start` on. Raises NotFound for no such topic or queue."""
+    """What the queues hold now, from about `since` and `start` on. Brokers that do not answer go to `missing`; without
+    it, or when none does, their error is raised. Raises NotFound for no such topic or queue."""
     readable = served_queues(await admin.topic_route(topic), topic)
     if not readable:
         raise MqError(
@@ -62,7 +65,17 @@ async def find_spans(
     if not queues:
         known = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue, _ in readable)
         raise NotFound(f"the topic {topic} has no such queue", hint=f"those that can be read: {known}")
-    return list(await asyncio.gather(*(_span(admin, queue, address, since, start) for queue, address in queues)))
+
+    async def ask(address: str) -> list[Span]:
+        here = [queue for queue, at in queues if at == address]
+        return await asyncio.gather(*(_span(admin, queue, address, since, start) for queue in here))
+
+    answers = await ask_all({queue.broker_name: address for queue, address in queues}, ask)
+    for name, error in answers.failed.items():
+        if missing is None:
+            raise error
+        missing[name] = error
+    return [span for spans in answers.given.values() for span in spans]
 
 
 async def _span(admin: Admin, queue: MessageQueue, address: str, since: int | None, start: int) -> Span:
@@ -87,14 +100,31 @@ async def _offset(admin: Admin, address: str, command: Command) -> int:
 
 
 async def read_spans(
-    admin: Admin, spans: Sequence[Span], *, tags: str = MATCH_ALL, since: int | None = None, until: int | None = None
+    admin: Admin,
+    spans: Sequence[Span],
+    *,
+    tags: str = MATCH_ALL,
+    since: int | None = None,
+    until: int | None = None,
+    missing: dict[str, MqError] | None = None,
 ) -> AsyncIterator[ReceivedMessage]:
-    """The messages stored at `since` or later and before `until`, in ms, the oldest first."""
+    """The messages stored at `since` or later and before `until`, in ms, the oldest first. `missing`: as above."""
     wanted = frozenset(tag.strip() for tag in tags.split("||"))
     readers = started = [_Reader(admin, span, tags.strip() or MATCH_ALL) for span in spans]
+    brokers = {span.queue.broker_name for span in spans}
+
+    async def head_of(reader: _Reader) -> ReceivedMessage | None:
+        try:
+            return await reader.head()
+        except MqError as error:
+            if missing is None or brokers <= missing.keys() | {reader.broker_name}:
+                raise
+            missing[reader.broker_name] = error
+            return None
+
     try:
         while readers:
-            heads = await asyncio.gather(*(reader.head() for reader in readers))
+            heads = await asyncio.gather(*map(head_of, readers))
             readers = [
                 reader
                 for reader, head in zip(readers, heads, strict=True)
@@ -127,6 +157,10 @@ class _Reader:
         self._next = span.begin
         self._found: deque[ReceivedMessage] = deque()
         self._pulling: asyncio.Task[list[ReceivedMessage]] | None = None
+
+    @property
+    def broker_name(self) -> str:
+        return self._span.queue.broker_name
 
     @property
     def ready(self) -> bool:

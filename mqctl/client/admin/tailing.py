@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -57,18 +56,10 @@ class Start(Enum):
     LATEST = "latest"
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in a queue: which one, where it is served, the next message wanted."""
-
-    queue: MessageQueue
-    address: str
-    queue_offset: int
-
-
 class Tail:
     """Loop only. First `open`, which settles where each queue begins, then iterate; messages of one queue come
-    in order. `on_trouble` hears once when a broker stops answering; it is asked again until it does."""
+    in order. `on_trouble` hears once when a broker does not answer, or no longer; it is asked again until it does.
+    `silent` has by name those that did not answer yet."""
 
     def __init__(
         self,
@@ -87,27 +78,32 @@ class Tail:
         self._start = start
         self._on_trouble = on_trouble
         self._arrived: asyncio.Queue[ReceivedMessage | MqError] = asyncio.Queue(READ_AHEAD)
-        self._positions: list[Position] = []
+        # Each with its address and the first message wanted, None while its broker has not said which that is.
+        self._begins: list[tuple[MessageQueue, str, int | None]] = []
         self._troubled: set[str] = set()
+        self.silent: dict[str, MqError] = {}
 
     async def open(self) -> int:
-        """How many queues there are to follow. Raises NotFound for a topic that does not exist."""
+        """How many queues there are to follow. Raises NotFound for a topic that does not exist, and what is wrong when
+        no broker answers."""
         queues = served_queues(await self._admin.topic_route(self._topic), self._topic)
         if not queues:
             raise MqError(
                 f"no queue of topic {self._topic} can be read",
                 hint=f"see `mqctl topic route {self._topic}`: it needs perm r and a running broker",
             )
-        offsets = await asyncio.gather(*(self._first_offset(queue, address) for queue, address in queues))
-        self._positions = [
-            Position(queue, address, queue_offset)
-            for (queue, address), queue_offset in zip(queues, offsets, strict=True)
-        ]
-        return len(self._positions)
+        offsets = await asyncio.gather(*(self._offset_if_known(*served) for served in queues))
+        if all(queue_offset is None for queue_offset in offsets):
+            raise next(iter(self.silent.values()))
+        for name, error in self.silent.items():
+            self._troubled.add(name)
+            self._on_trouble(error)
+        self._begins = [(*served, queue_offset) for served, queue_offset in zip(queues, offsets, strict=True)]
+        return len(self._begins)
 
     async def messages(self) -> AsyncGenerator[ReceivedMessage, None]:
         """Never ends by itself. Raises ResponseError when a broker refuses to hand out messages."""
-        tasks = [asyncio.create_task(self._follow(position)) for position in self._positions]
+        tasks = [asyncio.create_task(self._follow(*begin)) for begin in self._begins]
         try:
             while True:
                 arrived = await self._arrived.get()
@@ -120,6 +116,15 @@ class Tail:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- where to begin -----------------------------------------------------------------------------
+
+    async def _offset_if_known(self, queue: MessageQueue, address: str) -> int | None:
+        try:
+            return await self._first_offset(queue, address)
+        except MqError as error:
+            if not error.retriable:
+                raise
+            self.silent[queue.broker_name] = error
+            return None
 
     async def _first_offset(self, queue: MessageQueue, address: str) -> int:
         where = TopicQueueHeader(topic=self._topic, queue_id=queue.queue_id)
@@ -136,40 +141,43 @@ class Tail:
 
     # -- one queue ----------------------------------------------------------------------------------
 
-    async def _follow(self, position: Position) -> None:
+    async def _follow(self, queue: MessageQueue, address: str, queue_offset: int | None) -> None:
+        name = queue.broker_name
         while True:
             try:
-                position = await self._pull(position)
-                self._troubled.discard(position.address)
+                if queue_offset is None:
+                    queue_offset = await self._first_offset(queue, address)
+                    self.silent.pop(name, None)
+                queue_offset = await self._pull(queue, address, queue_offset)
+                self._troubled.discard(name)
             except MqError as error:
                 if not error.retriable:
                     await self._arrived.put(error)
                     return
-                if position.address not in self._troubled:
-                    self._troubled.add(position.address)  # all its queues have the same trouble
+                if name not in self._troubled:
+                    self._troubled.add(name)  # all its queues have the same trouble
                     self._on_trouble(error)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _pull(self, position: Position) -> Position:
+    async def _pull(self, queue: MessageQueue, address: str, queue_offset: int) -> int:
         """Hands over what one pull found and returns where to go on."""
-        answer = await self._admin.request(
-            position.address, self._request(position), timeout=HOLD_MS / 1000 + HOLD_SLACK_S
-        )
+        request = self._request(queue, queue_offset)
+        answer = await self._admin.request(address, request, timeout=HOLD_MS / 1000 + HOLD_SLACK_S)
         if answer.code not in GO_ON:
-            raise ResponseError(answer.code, answer.remark, position.address)
+            raise ResponseError(answer.code, answer.remark, address)
         if answer.code == ResponseCode.SUCCESS:
             for message in decode_messages(answer.body):
                 if self._wanted(message):
-                    message.broker_name = position.queue.broker_name
+                    message.broker_name = queue.broker_name
                     await self._arrived.put(message)
-        return replace(position, queue_offset=int(answer.fields().get("nextBeginOffset", position.queue_offset)))
+        return int(answer.fields().get("nextBeginOffset", queue_offset))
 
-    def _request(self, position: Position) -> Command:
+    def _request(self, queue: MessageQueue, queue_offset: int) -> Command:
         header = PullMessageHeader(
             consumer_group=CONSUMER_GROUP,
             topic=self._topic,
-            queue_id=position.queue.queue_id,
-            queue_offset=position.queue_offset,
+            queue_id=queue.queue_id,
+            queue_offset=queue_offset,
             max_msg_nums=MESSAGES_PER_PULL,
             sys_flag=FLAG_SUSPEND | FLAG_SUBSCRIPTION,
             commit_offset=0,

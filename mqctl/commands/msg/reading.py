@@ -24,6 +24,8 @@ from mqctl.commands.msg.shared import (
     selection_of,
     writer,
 )
+from mqctl.commands.telling import report_missing
+from mqctl.figures import count_text
 from mqctl.output import Column, Row
 from mqctl.times import parse_time
 
@@ -68,9 +70,10 @@ def tail(
     selection = selection_of(session, sql=sql, match=match)
     write = writer(session, template)
     try:
-        session.ask(lambda admin: _tail(session, admin, topic, tag, begin, max_count, selection, write))
+        silent = session.ask(lambda admin: _tail(session, admin, topic, tag, begin, max_count, selection, write))
     except KeyboardInterrupt:
         return  # the normal way to end it
+    report_missing(session, silent)
 
 
 def _start(session: Session, text: str) -> Start | int:
@@ -91,7 +94,8 @@ async def _tail(
     max_count: int | None,
     selection: Selection,
     write: Callable[[Row], None],
-) -> None:
+) -> dict[str, MqError]:
+    """The brokers that never answered, by name."""
     from contextlib import aclosing
 
     from mqctl.client.admin.tailing import Tail
@@ -110,12 +114,13 @@ async def _tail(
             write(message_row(message))
             count += 1
             if count == max_count:
-                return
+                break
+    return following.silent
 
 
 # -- print ----------------------------------------------------------------------------------------------
 
-COUNTS: Final = [Column("tags", "TAG"), Column("messages")]
+COUNTS: Final = [Column("tags", "TAG"), Column("messages", show=count_text)]
 
 
 @app.command("print", cls=AdminCommand)
@@ -154,11 +159,12 @@ def print_messages(
     place = (broker, None) if queue is None else place_of(queue, broker)
     selection = selection_of(session, sql=sql, match=match, since=since, until=until, key=key)
     counts: Counter[str] = Counter()
+    missing: dict[str, MqError] = {}
     write = None if by_tag else writer(session, template)
 
     async def work(admin: Admin) -> None:
         number = 0
-        async for message in selected(admin, topic, tag, selection, place, start):
+        async for message in selected(admin, topic, tag, selection, place, start, missing):
             if write is None:
                 counts[message.tags] += 1
             else:
@@ -170,6 +176,7 @@ def print_messages(
     session.ask(work)
     if by_tag:
         session.print_rows(COUNTS, [{"tags": name, "messages": number} for name, number in counts.most_common()])
+    report_missing(session, missing)
 
 
 async def selected(
@@ -179,14 +186,17 @@ async def selected(
     selection: Selection,
     place: tuple[str | None, int | None] = (None, None),
     start: int = 0,
+    missing: dict[str, MqError] | None = None,
 ) -> AsyncIterator[ReceivedMessage]:
-    """What a topic holds, as far as it fits."""
+    """What a topic holds, as far as it fits. Brokers that do not answer go to `missing`, or their error is raised."""
     from mqctl.client.admin.scanning import find_spans, read_spans
 
     broker_name, queue_id = place
     spans = await find_spans(
-        admin, topic, since=selection.since, start=start, broker_name=broker_name, queue_id=queue_id
+        admin, topic, since=selection.since, start=start, broker_name=broker_name, queue_id=queue_id, missing=missing
     )
-    async for message in read_spans(admin, spans, tags=tags, since=selection.since, until=selection.until):
+    async for message in read_spans(
+        admin, spans, tags=tags, since=selection.since, until=selection.until, missing=missing
+    ):
         if selection.fits(message):
             yield message
