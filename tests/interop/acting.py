@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.peers import wire
 from tests.peers.driver import ClientDriver
 
 UPDATE_AND_CREATE_TOPIC = 17
 GET_ROUTEINFO_BY_TOPIC = 105
+GET_PRODUCER_CONNECTION_LIST = 204
 
 
 class Broker(Protocol):
@@ -19,15 +20,16 @@ class Broker(Protocol):
     def address(self) -> str: ...
 
 
-def start_producer(client: ClientDriver, broker: Broker, group: str, **options: object) -> None:
+def start_producer(client: ClientDriver, broker: Broker, group: str, **options: object) -> dict[str, Any]:
+    """What the driver says of it, such as its clientId."""
     # Three seconds, the clients' default, are not enough for a JVM that shares two cores with five others.
     fields = {"name": "p", "group": group, "namesrv": broker.namesrv, "sendTimeoutMs": 15_000, **options}
-    client.call("producer_start", **fields)
+    return client.call("producer_start", **fields)
 
 
-def start_consumer(client: ClientDriver, broker: Broker, topic: str, group: str, **options: object) -> None:
+def start_consumer(client: ClientDriver, broker: Broker, topic: str, group: str, **options: object) -> dict[str, Any]:
     fields = {"name": "c", "group": group, "topic": topic, "namesrv": broker.namesrv, "from": "first", **options}
-    client.call("consumer_start", **fields)
+    return client.call("consumer_start", **fields)
 
 
 def make_topic(broker: Broker, topic: str, queues: int, *, read: int | None = None, perm: int = 6) -> None:
@@ -53,6 +55,14 @@ def wait_for_topic(broker: Broker, topic: str, seconds: float = 20.0) -> None:
     end = time.monotonic() + seconds
     while wire.request(broker.namesrv, GET_ROUTEINFO_BY_TOPIC, topic=topic).code != wire.SUCCESS:
         assert time.monotonic() < end, f"no route to {topic} after {seconds} s"
+        time.sleep(0.05)
+
+
+def wait_for_producer(broker: Broker, group: str, seconds: float = 20.0) -> None:
+    """A producer learns its broker with the first send; the heartbeat comes a moment later."""
+    end = time.monotonic() + seconds
+    while wire.request(broker.address, GET_PRODUCER_CONNECTION_LIST, producerGroup=group).code != wire.SUCCESS:
+        assert time.monotonic() < end, f"no producer of {group} is known after {seconds} s"
         time.sleep(0.05)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.acting import make_topic, mqadmin_in, start_consumer, start_producer
+from tests.interop.acting import make_topic, mqadmin_in, start_consumer, start_producer, wait_for_producer
 from tests.peers import wire
 from tests.peers.apache import ApacheBroker
 from tests.peers.driver import ClientDriver
@@ -25,7 +25,6 @@ Unique = Callable[[str], str]
 AnyBroker = OurBroker | ApacheBroker
 
 QUEUES, MESSAGES = 4, 8
-GET_PRODUCER_CONNECTION_LIST = 204
 GET_ROUTEINFO_BY_TOPIC = 105
 
 
@@ -68,14 +67,6 @@ def have_consumed(client: ClientDriver, broker: AnyBroker, topic: str, group: st
     while "Diff Total: 0" not in mqadmin_in(client, broker, "consumerProgress", "-g", group):
         assert time.monotonic() < end, "the consumer left no offsets"
     return sent
-
-
-def wait_for_producer(broker: AnyBroker, group: str) -> None:
-    """A producer learns its broker with the first send; the heartbeat comes a moment later."""
-    end = time.monotonic() + 20
-    while wire.request(broker.address, GET_PRODUCER_CONNECTION_LIST, producerGroup=group).code != wire.SUCCESS:
-        assert time.monotonic() < end, f"no producer of {group} is known"
-        time.sleep(0.05)
 
 
 def test_consumers_as_the_tool_sees_them(java49: ClientDriver, broker: AnyBroker, unique: Unique) -> None:

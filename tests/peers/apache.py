@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+import threading
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -144,12 +145,33 @@ def mqadmin(version: str, namesrv: str, *args: str, timeout: float = 60) -> Comp
     mqadmin exits 0 for most failures, so look at the text as well.
     """
     with tempfile.TemporaryDirectory(prefix="mqadmin-") as folder:
-        home = Path(folder)
-        write_home(home, version, "WARN")
-        options = ["-n", namesrv] if namesrv else []
-        main = "org.apache.rocketmq.tools.command.MQAdminStartup"
-        command = java(f"server-{version}", home, ["-Xmx256m", QUICK_START], main, *args, *options)
+        command = _mqadmin_command(version, namesrv, args, Path(folder))
         done = subprocess.run(
-            command, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
         )
     return Completed(done.stdout, done.stderr, done.returncode)
+
+
+def mqadmin_line(version: str, namesrv: str, *args: str, begins: str, timeout: float = 60) -> str:
+    """The first line that begins like this, of a command that would go on for ever; "" if it ends without."""
+    with tempfile.TemporaryDirectory(prefix="mqadmin-") as folder:
+        command = _mqadmin_command(version, namesrv, args, Path(folder))
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        killer = threading.Timer(timeout, process.kill)
+        killer.start()
+        try:
+            assert process.stdout is not None
+            return next((line for line in process.stdout if line.startswith(begins)), "")
+        finally:
+            killer.cancel()
+            process.kill()
+            process.communicate()
+
+
+def _mqadmin_command(version: str, namesrv: str, args: Sequence[str], home: Path) -> list[str]:
+    write_home(home, version, "WARN")
+    options = ["-n", namesrv] if namesrv else []
+    main = "org.apache.rocketmq.tools.command.MQAdminStartup"
+    return java(f"server-{version}", home, ["-Xmx256m", QUICK_START], main, *args, *options)

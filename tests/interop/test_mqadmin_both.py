@@ -1,0 +1,230 @@
+"""mqadmin's command lines, given to Apache's mqadmin 4.9.7 and to mqctl, against Apache's servers 4.9.7 and ours.
+
+Both tools must find the same facts at both servers; most are rows of the tables in bothtools/. What changes something
+is done by each tool once, to a topic and groups of its own; afterwards both must see what became of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mqctl.manual import MQADMIN_4_9_7
+from tests.cli.running import Cli
+from tests.interop.acting import start_consumer, start_producer, wait_for_producer
+from tests.interop.bothtools.changing import CHANGES, MOVING, Change, works
+from tests.interop.bothtools.finding import cells, fields, matches
+from tests.interop.bothtools.reading import BODIES, GROUP, READS, TOPIC
+from tests.interop.bothtools.running import BROKER, CLUSTER, NOT_FOUND, TOOLS, AnyBroker, Row, Site
+from tests.peers.apache import mqadmin_line
+from tests.peers.driver import ClientDriver
+from tests.peers.ours import OurBroker
+
+pytestmark = pytest.mark.interop
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module", params=["our_broker", "apache_broker"])
+def site(request: pytest.FixtureRequest, java49: ClientDriver, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """With the topics and the group that the tables speak of."""
+    broker: AnyBroker = request.getfixturevalue(request.param)
+    cli = Cli({"NAMESRV_ADDR": broker.namesrv, "HOME": str(tmp_path_factory.mktemp("home"))})
+    names = {
+        "address": broker.address,
+        "port": broker.address.rpartition(":")[2],
+        "namesrv_port": broker.namesrv.rpartition(":")[2],
+    }
+    found = Site(broker, java49, cli, names)
+    found.make_topics(TOPIC, MOVING, f"%RETRY%{GROUP}")
+    for number, body in enumerate(BODIES):
+        place = f"--queue {number % 2}"
+        found.mqctl(f"msg send {MOVING} {body} {place}")
+        [sent] = found.mqctl(f"msg send {TOPIC} {body} {place} --tag {'ab'[number // 2]} --key k{number}")
+        [stored] = found.mqctl(f"msg get {sent['offsetMsgId']}")
+        kept = {"id": "msgId", "offset": "offsetMsgId", "log": "commitLogOffset", "stored": "storeTimestamp"}
+        names |= {f"{name}{number}": str(stored[field]) for name, field in kept.items()}
+    found.mqctl(f"consumer update {GROUP} --retry-max 7")
+    for queue, offset in enumerate((1, 2)):
+        found.mqctl(f"offset set {GROUP} -t {TOPIC} -q {queue} --to {offset} --yes")
+    return found
+
+
+def both(site: Site, row: Row) -> None:
+    assert {tool: site.found(tool, row) for tool in TOOLS} == dict.fromkeys(TOOLS, site.expected(row))
+
+
+def until_both(site: Site, row: Row) -> None:
+    """For what clients and brokers do by themselves."""
+    while NOT_FOUND in [site.found(tool, row) for tool in TOOLS]:
+        continue
+    both(site, row)
+
+
+@pytest.fixture
+def own(site: Site) -> Site:
+    """With names that nothing else has."""
+    number = next(_numbers)
+    return site.naming(**{name: f"BothTools{name.title()}{number}" for name in ("topic", "group", "other")})
+
+
+@pytest.mark.parametrize("row", READS, ids=lambda row: row.line)
+def test_both_read_the_same(site: Site, row: Row) -> None:
+    both(site, row)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.row.line)
+def test_both_see_what_each_changes(own: Site, change: Change, tool: str) -> None:
+    own.make_topics(*change.topics)
+    for line in change.first:
+        own.mqctl(line)
+    try:
+        assert own.found(tool, change.row) == own.expected(change.row)
+        for row in change.then:
+            both(own, row)
+    finally:
+        for line in change.last:
+            own.mqctl(line)
+
+
+# -- what does not fit into a table ---------------------------------------------------------------------
+
+CLIENTS: Final = (
+    Row(
+        "consumerConnection -g {group}",
+        matches(r"^(\S+) +\S+:\d+ +(JAVA) +(V\S+)$"),
+        fields("clientId", "language", "version"),
+        [["{consumer}", "JAVA", "V4_9_7"]],
+    ),
+    Row(
+        "producerConnection -g {other} -t {topic}",
+        cells("0001", 1, 3, 4),
+        fields("clientId", "language", "version"),
+        [["{producer}", "JAVA", "V4_9_7"]],
+    ),
+    Row(
+        "producer -b {address}",
+        matches(r"producer group \((BothTools\w+)\) instance : clientId=([^,]+),"),
+        lambda rows: [[row["group"], row["clientId"]] for row in rows if row["group"].startswith("BothTools")],
+        [["{other}", "{producer}"]],
+    ),
+    Row(
+        "consumerStatus -g {group}",
+        matches(r"^\d+ +(\S+) +(V\S+)"),
+        fields("clientId", "version"),
+        [["{consumer}", "V4_9_7"]],
+    ),
+    Row(
+        "consumerStatus -g {group} -i {consumer}",
+        matches(rf"^(BothTools\S+) +{BROKER} +(\d+) +ProcessQueueInfo"),
+        lambda rows: [[row["topic"], row["queueId"]] for row in rows if row["topic"].startswith("BothTools")],
+        [["{topic}", 0], ["{topic}", 1]],
+    ),
+    Row(
+        "queryMsgById -i {sent} -g {group} -d {consumer}",
+        matches(r"consumeResult=(\w+)"),
+        lambda rows: [row["consumeResult"] for row in rows],
+        ["CR_SUCCESS"],
+    ),
+)
+
+
+def test_clients(own: Site, java49: ClientDriver) -> None:
+    topic, group, producers = (own.names[name] for name in ("topic", "group", "other"))
+    own.make_topics(topic, f"%RETRY%{group}")
+    producer = start_producer(java49, own.broker, producers)
+    consumer = start_consumer(java49, own.broker, topic, group)
+    sent = java49.call("send", name="p", topic=topic, body=b"x")
+    java49.wait_messages("c", 1)
+    wait_for_producer(own.broker, producers)
+    named = own.naming(consumer=consumer["clientId"], producer=producer["clientId"], sent=sent["offsetMsgId"])
+    for row in CLIENTS:
+        both(named, row)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_trace_that_either_leaves_is_found_by_both(own: Site, tool: str) -> None:
+    own.make_topics("{topic}")
+    sending = Row("sendMessage -t {topic} -p x -m true", cells(BROKER, 3), fields("msgId"), None)
+    [[msg_id]] = own.found(tool, sending)
+    tracing = Row(
+        f"queryMsgTraceById -i {msg_id}",
+        lambda text: cells("Pub", 0, -1)(text) or NOT_FOUND,
+        fields("kind", "status"),
+        [["Pub", "success"]],
+    )
+    until_both(own, tracing)
+
+
+def test_response_times(site: Site) -> None:
+    """mqadmin measures again and again until it is stopped."""
+    line = mqadmin_line("4.9.7", site.broker.namesrv, "clusterRT", "-a", "3", "-s", "16", begins=CLUSTER)
+    [row] = [row for row in site.mqctl("clusterRT -a 3 -s 16") if row["brokerName"] == BROKER]
+    by_mqadmin = cells(CLUSTER, 1, 3, 4)(line)
+    assert by_mqadmin == [[BROKER, "3", "0"]]
+    assert [row["brokerName"], row["successCount"], row["failCount"]] == [BROKER, 3, 0]
+
+
+def test_exports(site: Site, tmp_path: Path) -> None:
+    def read(tool: str, name: str) -> Any:
+        return json.loads((tmp_path / tool / name).read_text())
+
+    for what in ("Metadata", "Configs", "Metrics"):
+        for tool in TOOLS:
+            site.found(tool, Row(f"export{what} -c {CLUSTER} -f {tmp_path / tool}", str.split, list, None))
+    topics = [read(tool, "metadata.json")["topicConfigTable"][TOPIC] for tool in TOOLS]
+    assert topics[0] == topics[1]
+    groups = [read(tool, "metadata.json")["subscriptionGroupTable"][GROUP] for tool in TOOLS]
+    assert groups[0] == groups[1]
+    theirs, ours = (read(tool, "configs.json") for tool in TOOLS)
+    assert theirs["clusterScale"] == ours["clusterScale"]
+    assert theirs["brokerConfigs"][BROKER].items() <= ours["brokerConfigs"][BROKER].items()
+    theirs, ours = (read(tool, "metrics.json") for tool in TOOLS)
+    assert theirs["evaluateReport"][BROKER].keys() == ours["evaluateReport"][BROKER].keys()
+
+
+ACCOUNT: Final = Row(
+    "getAclConfig -b {address}",
+    matches(r"^  (accessKey|defaultTopicPerm|topicPerms) *: (\S+)$"),
+    lambda rows: sorted(
+        [name, f"[{', '.join(row[name])}]" if name == "topicPerms" else row[name]]
+        for row in rows
+        for name in ("accessKey", "defaultTopicPerm", "topicPerms")
+    ),
+    [["accessKey", "orderService"], ["defaultTopicPerm", "DENY"], ["topicPerms", "[a=PUB]"]],
+)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_accounts(java49: ClientDriver, own_broker: OurBroker, tool: str, tmp_path: Path) -> None:
+    """Apache's broker keeps none unless it enforces them: see test_acl_commands.py."""
+    cli = Cli({"NAMESRV_ADDR": own_broker.namesrv, "HOME": str(tmp_path)})
+    site = Site(own_broker, java49, cli, {"address": own_broker.address})
+    site.found(tool, works("updateAclConfig -b {address} -a orderService -s 12345678 -i DENY -t a=PUB"))
+    both(site, ACCOUNT)
+    site.found(tool, works("updateGlobalWhiteAddr -b {address} -g 10.1.0.1"))
+    counted = fields("brokerName", "counter")
+    line = f"clusterAclConfigVersion -c {own_broker.cluster}"
+    both(site, Row(line, cells(own_broker.cluster, 1, 4), counted, [[own_broker.name, 2]]))
+    site.found(tool, works("deleteAclConfig -b {address} -a orderService"))
+    both(site, Row(ACCOUNT.line, ACCOUNT.theirs, ACCOUNT.ours, []))
+
+
+# Run above, though not from a table.
+ONE_BY_ONE: Final = """
+clusterAclConfigVersion clusterRT deleteAclConfig exportConfigs exportMetadata exportMetrics getAclConfig
+queryMsgTraceById updateAclConfig updateGlobalWhiteAddr
+"""
+# Prints nothing, and does not end.
+NOT_RUN: Final = "startMonitoring"
+
+
+def test_no_command_is_forgotten() -> None:
+    rows = [*READS, *CLIENTS, *(change.row for change in CHANGES)]
+    run = {row.line.split()[0] for row in rows} | set(ONE_BY_ONE.split())
+    assert run | {NOT_RUN} == set(MQADMIN_4_9_7.split())
