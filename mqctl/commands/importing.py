@@ -56,7 +56,8 @@ def carry_out(session: Session, changes: list[Change], *, yes: bool, dry_run: bo
     done = [change for change in changes if change.error is None]
     session.print_rows(IMPORTED, [_row(change) for change in done])
     session.env.say(_summary(done) if done else "nothing differs" if not changes else "nothing was changed")
-    report_missing(session, {f"{one.name} on {one.broker_name}": one.error for one in changes if one.error is not None})
+    failed = {f"{one.name} on {one.broker_name}": one.error for one in changes if one.error is not None}
+    report_missing(session, failed | {at: error for one in changes for at, error in one.untold.items()})
 
 
 def _do(session: Session, changes: list[Change]) -> None:

@@ -112,11 +112,10 @@ async def _measure(
 ) -> tuple[list[GroupProgress], dict[str, MqError]]:
     from mqctl.client.admin.everywhere import brokers_of
     from mqctl.client.admin.progress import add_clients, add_delays, progress_of
-    from mqctl.client.admin.topics import find_route
     from mqctl.names import is_system_group
 
     if topic is not None:
-        await find_route(admin, topic)  # nobody is behind in a topic that does not exist, and no alert would tell
+        await admin.topic_route(topic)  # nobody is behind in a topic that does not exist, and no alert would tell
     known = await find_groups(admin, cluster)
     for group in groups:
         known.find(group)

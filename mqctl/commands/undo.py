@@ -10,7 +10,7 @@ from mqctl import journal
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, session_of, single
 from mqctl.commands.telling import report_missing
-from mqctl.errors import ConfigError, NotFound
+from mqctl.errors import ConfigError, MqError, NotFound
 from mqctl.output import Column
 from mqctl.times import time_text
 
@@ -32,6 +32,8 @@ ENTRIES: Final = [
     Column("changes"),
     Column("undone"),
 ]
+# What does not tell one changed thing from another, or not to people.
+UNNAMED: Final = {"before", "after", "brokerName", "kind"}
 CHANGES: Final = [Column("thing"), Column("now"), Column("before", "TO BE"), Column("note")]
 
 
@@ -48,7 +50,7 @@ def undo(
     """Put back what a command of mine changed: the last one, or the one with this number.
 
     Offsets, groups, topics' and brokers' settings go back to what they were. Messages that were deleted do not come
-    back. An undo is a change like any other and can be undone.
+    back. An undo is a change like any other and can be undone; one that was done in part can be tried again.
 
     \b
     Examples:
@@ -100,25 +102,33 @@ def _undo(session: Session, entry: Entry, *, force: bool, yes: bool, dry_run: bo
                 f"{len(overtaken)} of {len(found)} things were changed again since: {_thing(overtaken[0].change)}",
                 hint="see --dry-run; --force puts them back all the same",
             )
-        confirm(session, f"Undo {entry.id}, the {entry.summary}: {len(found)} things go back. Go on?", yes)
+        going = [restored for restored in found if restored.error is None]
+        confirm(session, f"Undo {entry.id}, the {entry.summary}: {len(going)} things go back. Go on?", yes)
         session.ask(put_back)
     session.print_rows(CHANGES, [_change_row(restored) for restored in found])
     if not dry_run:
         _finish(session, entry, found)
+    report_missing(session, _failed(found))
 
 
 def _finish(session: Session, entry: Entry, found: list[Restored]) -> None:
-    failed = {_thing(restored.change): restored.error for restored in found if restored.error is not None}
-    if failed and len(failed) == len(found):
+    """Into the journal. The entry is undone when there is nothing left that a second attempt could put back."""
+    from mqctl.client.admin.restoring import Impossible
+
+    failed = _failed(found)
+    done = [restored for restored in found if restored.done]
+    if not done:
         raise next(iter(failed.values()))
-    journal.mark_undone(session.env, entry.id)
-    back = [
-        {**restored.change, "before": restored.now, "after": restored.change["before"]}
-        for restored in found
-        if restored.error is None
-    ]
+    back = [{**restored.change, "before": restored.now, "after": restored.change["before"]} for restored in done]
     journal.record(session.env, entry.name_servers, entry.kind, f"undo of {entry.id}, the {entry.summary}", back)
-    report_missing(session, failed)
+    if all(isinstance(error, Impossible) for error in failed.values()):
+        journal.mark_undone(session.env, entry.id)
+    else:
+        session.env.say(f"`mqctl undo {entry.id}` goes on with the rest")
+
+
+def _failed(found: list[Restored]) -> dict[str, MqError]:
+    return {_thing(restored.change): restored.error for restored in found if restored.error is not None}
 
 
 def _entry_row(entry: Entry) -> dict[str, Any]:
@@ -144,4 +154,4 @@ def _change_row(restored: Restored) -> dict[str, Any]:
 
 
 def _thing(change: dict[str, Any]) -> str:
-    return " ".join(str(value) for name, value in change.items() if name not in ("before", "after", "brokerName"))
+    return " ".join(str(value) for name, value in change.items() if name not in UNNAMED)

@@ -85,6 +85,15 @@ def test_files_that_are_none(cli: Cli, text: str, tmp_path: Path) -> None:
     assert cli("cluster", "import", str(tmp_path / "none"), "--yes").status == ExitCode.USAGE
 
 
+@pytest.mark.parametrize("count", ["-1", "65537", "true", "2.5", '"8"'])
+def test_numbers_of_queues_that_cannot_be(cli: Cli, count: str, tmp_path: Path) -> None:
+    file = tmp_path / "metadata.json"
+    file.write_text(f'{{"topicConfigTable": {{"t": {{"readQueueNums": 8, "writeQueueNums": {count}}}}}}}')
+    ended = cli("cluster", "import", str(file), "--dry-run")
+    assert (ended.status, ended.out) == (ExitCode.USAGE, "")
+    assert ended.err.startswith(f"error: {file}")
+
+
 def test_settings_and_figures(cli: Cli, broker: OurBroker, topic: str, tmp_path: Path) -> None:
     cli.ok("topic", "update", topic)
     cli.ok("exportConfigs", "-c", broker.cluster, "-f", str(tmp_path))

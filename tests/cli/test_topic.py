@@ -11,9 +11,10 @@ import pytest
 
 from mqctl.exit import ExitCode
 from mqctl.remoting import register_body
-from mqctl.remoting.bodies import RegisterBrokerBody
+from mqctl.remoting.bodies import RegisterBrokerBody, TopicConfig, TopicConfigTable
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
+from mqctl.remoting.topicbits import PERM_READ, PERM_WRITE
 from tests.cli.running import Cli
 from tests.peers.ours import OurBroker, OurNamesrv
 from tests.peers.process import free_port
@@ -190,13 +191,21 @@ def lonely_namesrv(tmp_path: Path) -> Iterator[OurNamesrv]:
 
 
 @contextlib.contextmanager
-def registered_but_gone(namesrv: OurNamesrv, name: str, cluster: str) -> Iterator[str]:
-    """A broker that name servers believe in although nobody listens at its address."""
+def registered_but_gone(
+    namesrv: OurNamesrv, name: str, cluster: str, *topics: str, broker_id: int = 0
+) -> Iterator[str]:
+    """A broker, with these topics, that name servers believe in although nobody listens at its address."""
     address = f"127.0.0.1:{free_port()}"
+    table = {
+        topic: TopicConfig(topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=PERM_READ | PERM_WRITE)
+        for topic in topics
+    }
+    wrapper = TopicConfigTable(topic_config_table=table)
+    who = {"brokerName": name, "brokerAddr": address, "clusterName": cluster}
     command = Command(
         RequestCode.REGISTER_BROKER,
-        ext={"brokerName": name, "brokerAddr": address, "clusterName": cluster, "brokerId": "0", "haServerAddr": ""},
-        body=register_body.encode(RegisterBrokerBody(), compressed=False),
+        ext={**who, "brokerId": str(broker_id), "haServerAddr": ""},
+        body=register_body.encode(RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), compressed=False),
         opaque=1,
     )
     with socket.create_connection(("127.0.0.1", namesrv.port), timeout=10) as sock:

@@ -41,6 +41,61 @@ def test_an_update_is_journalled_and_undone(cli: Cli, topic: str) -> None:
     assert queues(cli, topic) == (2, 2)
 
 
+def order(cli: Cli, topic: str) -> tuple[str | None, bool]:
+    """What the name server keeps of it, and the broker's flag."""
+    kept = cli("topic", "order", "get", topic, "-o", "json")
+    [row] = cli.ok("topic", "perm", topic, "rw", "--dry-run", "-o", "json").json
+    return kept.json[0]["orderConf"] if kept.status == ExitCode.DONE else None, row["before"]["order"]
+
+
+def test_the_order_goes_back_with_the_topic(cli: Cli, topic: str, tmp_path: Path) -> None:
+    """Brokers take the flag from the name servers, so what these keep is changed and put back first."""
+    ordered = ("broker-a:2", True)
+    cli.ok("topic", "update", topic, "-w", "2", "-r", "2")
+    cli.ok("topic", "update", topic, "--order")
+    assert order(cli, topic) == ordered
+    cli.ok("undo", "--yes")
+    assert order(cli, topic) == (None, False)
+    cli.ok("undo", "--yes")
+    assert order(cli, topic) == ordered
+
+    cli.ok("topic", "resize", topic, "--queues", "3", "--yes")
+    assert order(cli, topic) == ("broker-a:3", True)
+    cli.ok("undo", "--yes")
+    assert order(cli, topic) == ordered
+
+    file = tmp_path / "topics.yaml"
+    file.write_text(f"- {{topicName: {topic}, order: false}}\n- {{topicName: {topic}-2, order: true}}\n")
+    cli.ok("topic", "apply", "-f", str(file), "--yes")
+    assert (order(cli, topic), order(cli, f"{topic}-2")) == ((None, False), ("broker-a:8", True))
+    cli.ok("undo", "--yes")
+    assert order(cli, topic) == ordered
+    assert cli("topic", "route", f"{topic}-2").status == ExitCode.NOT_FOUND
+
+
+def test_an_apply_is_one_change(cli: Cli, topic: str, tmp_path: Path) -> None:
+    cli.ok("topic", "update", f"{topic}-0", "-w", "2", "-r", "2")
+    file = tmp_path / "topics.json"
+    file.write_text(json.dumps([{"topicName": f"{topic}-{number}", "writeQueueNums": 4} for number in range(3)]))
+    cli.ok("topic", "apply", "-f", str(file), "--yes")
+    [applied, _] = cli.ok("undo", "list", "-o", "json").json
+    assert (applied["summary"], applied["changes"]) == ("update of 3 topics", 3)
+    would = cli.ok("undo", "--dry-run", "-o", "json").json
+    assert [row["before"] is None for row in would] == [False, True, True]
+    assert queues(cli, f"{topic}-1") == (4, 8)
+    cli.ok("undo", "--yes")
+    assert queues(cli, f"{topic}-0") == (2, 2)
+    assert [cli("topic", "route", f"{topic}-{number}").status for number in (1, 2)] == [ExitCode.NOT_FOUND] * 2
+
+
+def test_a_deleted_topic_comes_back_empty(cli: Cli, topic: str) -> None:
+    cli.ok("topic", "update", topic, "-w", "3", "-r", "2", "--perm", "r")
+    [before] = cli.ok("topic", "route", topic, "-o", "json").json
+    cli.ok("topic", "delete", topic, "--yes")
+    cli.ok("undo", "--yes")
+    assert cli.ok("topic", "route", topic, "-o", "json").json == [before]
+
+
 def test_order_is_set_shown_and_forgotten(cli: Cli, topic: str) -> None:
     assert cli("topic", "order", "get", topic).status == ExitCode.NOT_FOUND
     assert cli("topic", "order", "set", topic, "nonsense").status == ExitCode.USAGE
@@ -82,6 +137,10 @@ def test_apply_creates_changes_and_leaves_alone(cli: Cli, topic: str, tmp_path: 
         ("- {topicName: t, queues: 3}", "unknown queues"),
         ("- {topicName: t, perm: zz}", "not a permission"),
         ("- {topicName: t, readQueueNums: many}", "no number of queues"),
+        ("- {topicName: t, readQueueNums: true}", "no number of queues"),
+        ("- {topicName: t, writeQueueNums: -1}", "no number of queues"),
+        ("- {topicName: t, writeQueueNums: 65537}", "write one from 0 to 65536"),
+        ("- {topicName: t, order: 'false'}", "order is neither true nor false"),
         ("[", "neither JSON nor YAML"),
     ],
 )

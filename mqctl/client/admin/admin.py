@@ -5,10 +5,10 @@ Every question is one method that returns plain structs. What a command prints i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from mqctl.client.admin.everywhere import guess
+from mqctl.client.admin.everywhere import Answers, ask_all, guess
 from mqctl.client.clusters import unreachable
 from mqctl.client.namesrv import NameServers
 from mqctl.errors import ConnectionFailed, MqError, NotFound, ResponseError
@@ -99,12 +99,16 @@ class Admin:
     async def kv_config(self, namespace: str, key: str) -> str | None:
         """None when nothing is stored under the key."""
         command = Command(RequestCode.GET_KV_CONFIG, ext={"namespace": namespace, "key": key})
-        try:
-            return (await self.ask(command)).fields().get("value")
-        except ResponseError as error:
-            if error.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+        return await _stored(self.ask(command))
+
+    async def kv_everywhere(self, namespace: str, key: str) -> Answers[str | None]:
+        """The same of each name server, by address. Raises the first failure when none answers."""
+
+        async def read(address: str) -> str | None:
+            command = Command(RequestCode.GET_KV_CONFIG, ext={"namespace": namespace, "key": key})
+            return await _stored(self._pool.call(address, command, self.timeout))
+
+        return await ask_all({address: address for address in self.name_server_addresses}, read)
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
         """All values of a namespace by key; none when it does not exist."""
@@ -116,14 +120,19 @@ class Admin:
                 return {}
             raise
 
-    async def put_kv_config(self, namespace: str, key: str, value: str | None) -> None:
-        """At every name server, as they do not tell each other; None deletes the key."""
-        for address in self._name_servers.addresses:
+    async def put_kv_config(self, namespace: str, key: str, value: str | None) -> dict[str, MqError]:
+        """At every name server, as they do not tell each other; None deletes the key. Returns by address why some did
+        not take it; raises the first of these failures when none did."""
+        fields = {"namespace": namespace, "key": key}
+
+        async def put(address: str) -> None:
             if value is None:
-                command = Command(RequestCode.DELETE_KV_CONFIG, ext={"namespace": namespace, "key": key})
+                command = Command(RequestCode.DELETE_KV_CONFIG, ext=fields)
             else:
-                command = Command(RequestCode.PUT_KV_CONFIG, ext={"namespace": namespace, "key": key, "value": value})
+                command = Command(RequestCode.PUT_KV_CONFIG, ext={**fields, "value": value})
             await self._pool.call(address, command, self.timeout)
+
+        return (await ask_all({address: address for address in self.name_server_addresses}, put)).failed
 
     async def ask(self, command: Command) -> Command:
         """The answer of the first name server that gives one. Raises ResponseError if it is no success."""
@@ -188,3 +197,13 @@ class Admin:
             return bodies.decode(kind, answer.body)
         except bodies.BodyError as error:
             raise MqError(f"an answer cannot be read: {error}") from None
+
+
+async def _stored(answering: Awaitable[Command]) -> str | None:
+    """The value that a name server answers with; None when it has none."""
+    try:
+        return (await answering).fields().get("value")
+    except ResponseError as error:
+        if error.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        raise

@@ -49,6 +49,21 @@ async def ask_all(brokers: Mapping[str, str], question: Callable[[str], Awaitabl
     return Answers(given, failed)
 
 
+async def failures(addresses: Iterable[str], order: Callable[[str], Awaitable[object]]) -> dict[str, MqError]:
+    """By address why some did not do what all are told to."""
+
+    async def tell(address: str) -> MqError | None:
+        try:
+            await order(address)
+        except MqError as error:
+            return error
+        return None
+
+    told = list(addresses)
+    results = zip(told, await asyncio.gather(*map(tell, told)), strict=True)
+    return {address: error for address, error in results if error is not None}
+
+
 async def ask_each(
     things: Iterable[K], question: Callable[[K], Awaitable[T]], progress: Callable[[int], None] | None = None
 ) -> list[T]:

@@ -77,7 +77,9 @@ async def find_deletable(admin: Admin, group: str, asked: Mapping[str, str]) -> 
 
 async def delete_everywhere(
     admin: Admin, found: Deletable, *, offsets: bool, topics: bool, dry_run: bool
-) -> list[Outcome]:
+) -> tuple[list[Outcome], dict[str, MqError]]:
+    """What happened at each broker, and by topic and address why a topic of the group is still there."""
+
     async def delete(name: str, address: str) -> Outcome:
         before: GroupConfig | None = None
         try:
@@ -90,7 +92,17 @@ async def delete_everywhere(
             return Outcome(name, address, before, None, error)
 
     outcomes = await asyncio.gather(*(delete(*broker) for broker in found.brokers.items()))
-    if topics and not dry_run:
+    left: dict[str, MqError] = {}
+    done = [outcome.address for outcome in outcomes if outcome.error is None]
+    if topics and done and not dry_run:
         for prefix in (RETRY_PREFIX, DLQ_PREFIX):
-            await delete_topic(admin, prefix + found.group, found.brokers.values())
-    return outcomes
+            left |= await _delete_topic(admin, prefix + found.group, done)
+    return outcomes, left
+
+
+async def _delete_topic(admin: Admin, topic: str, brokers: list[str]) -> dict[str, MqError]:
+    try:
+        failed = await delete_topic(admin, topic, brokers)
+    except MqError as error:
+        return {topic: error}
+    return {f"{topic} at {address}": error for address, error in failed.items()}

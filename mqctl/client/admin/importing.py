@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +34,7 @@ class Change:
     before: State | str | None
     after: State | str | None
     error: MqError | None = None
+    untold: dict[str, MqError] = field(default_factory=dict)  # the name servers that did not take it while others did
 
 
 def sources(metadata: Metadata, targets: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
@@ -143,7 +144,7 @@ async def carry_out(admin: Admin, changes: Sequence[Change], told: Callable[[int
 
 async def _put(admin: Admin, change: Change) -> None:
     if isinstance(change.after, str):
-        await admin.put_kv_config(ORDER_NAMESPACE, change.name, change.after)
+        change.untold = await admin.put_kv_config(ORDER_NAMESPACE, change.name, change.after)
     elif change.kind == "topic":
         config = msgspec.convert(change.after, TopicConfig)
         await admin.create_topic(change.address, config, attributes=change.before is None)

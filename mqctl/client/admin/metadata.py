@@ -22,6 +22,7 @@ from mqctl.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from mqctl.remoting.bodies import TopicConfig, TopicList
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
+from mqctl.remoting.topicbits import MAX_QUEUES
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,16 @@ def from_document(document: Any, source: str) -> Metadata:
         raise ConfigError(f"{source} does not hold topics and groups as an export writes them: {error}") from None
     if not any(one.topics or one.groups for one in tables.values()):
         raise ConfigError(f"{source} holds neither topics nor groups")
+    for one in tables.values():
+        _check_counts(one.topics, source)
     return Metadata(tables, found.order_topic_config)
+
+
+def _check_counts(topics: Mapping[str, TopicConfig], source: str) -> None:
+    for name, topic in topics.items():
+        for count in (topic.read_queue_nums, topic.write_queue_nums):
+            if not 0 <= count <= MAX_QUEUES:
+                raise ConfigError(f"{source}: {name} has {count} queues", hint=f"write a number from 0 to {MAX_QUEUES}")
 
 
 class _Tables(msgspec.Struct, rename="camel"):

@@ -17,7 +17,7 @@ from typing import Final
 from mqctl.client.admin import Admin
 from mqctl.client.admin.everywhere import ask_each
 from mqctl.client.admin.progress import consume_stats
-from mqctl.client.admin.topics import Outcome, Wish, set_order, update_topic
+from mqctl.client.admin.topics import Ordered, Outcome, Wish, set_order, update_topic
 from mqctl.client.admin.topicstats import topic_groups
 from mqctl.errors import MqError, NotFound
 from mqctl.remoting.bodies import MessageQueue, TopicConfig
@@ -45,8 +45,9 @@ class Waiting:
 
 @dataclass(slots=True)
 class Resize:
-    """Of one topic on `brokers`, addresses by name. `changed` hears what each step did, `waiting` how far the wait is;
-    groups in `ignored` are not waited for, nor with `abandon` messages that no group reads."""
+    """Of one topic on `brokers`, addresses by name. `changed` hears what each step did at brokers and name servers,
+    `waiting` how far the wait is; groups in `ignored` are not waited for, nor with `abandon` messages that no group
+    reads."""
 
     admin: Admin
     topic: str
@@ -55,7 +56,7 @@ class Resize:
     quiet_seconds: float
     ignored: Collection[str]
     abandon: bool
-    changed: Callable[[list[Outcome]], None]
+    changed: Callable[[list[Outcome], list[Ordered]], None]
     waiting: Callable[[Waiting], None]
 
     async def run(self) -> None:
@@ -64,12 +65,13 @@ class Resize:
         await self._step(
             configs, lambda config: config.read_queue_nums < self.queues, Wish(read_queue_nums=self.queues)
         )
+        orders = []
         if any(config.order for config in configs.values()):
             # Producers of ordered topics count queues as this entry says, whatever the route says.
             ordered = {name: self.queues for name, config in configs.items() if config.order}
-            await set_order(self.admin, self.topic, ordered)
+            orders = [await set_order(self.admin, self.topic, ordered)]
         await self._step(
-            configs, lambda config: config.write_queue_nums != self.queues, Wish(write_queue_nums=self.queues)
+            configs, lambda config: config.write_queue_nums != self.queues, Wish(write_queue_nums=self.queues), orders
         )
         shrinking = {name: config for name, config in configs.items() if config.read_queue_nums > self.queues}
         if shrinking:
@@ -87,16 +89,20 @@ class Resize:
         return found
 
     async def _step(
-        self, configs: Mapping[str, TopicConfig], needed: Callable[[TopicConfig], bool], wish: Wish
+        self,
+        configs: Mapping[str, TopicConfig],
+        needed: Callable[[TopicConfig], bool],
+        wish: Wish,
+        orders: list[Ordered] | None = None,
     ) -> None:
         names = [name for name, config in configs.items() if needed(config)]
-        if not names:
+        if not names and not orders:
             return
         steps: list[Awaitable[Outcome]] = [
             update_topic(self.admin, self.topic, wish, name, self.brokers[name], dry_run=False) for name in names
         ]
         outcomes = await asyncio.gather(*steps)
-        self.changed(outcomes)
+        self.changed(outcomes, orders or [])
         for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error

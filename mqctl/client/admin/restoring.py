@@ -1,19 +1,21 @@
 """Putting back what the journal holds. One class per kind of thing: how it is now, and how to make it so again.
 
 A change of an entry holds what identifies the thing (`brokerAddr` and a name), and its states before and after as plain
-data; see mqctl.journal. Undoing is putting `before` back where things still are as `after` says.
+data; see mqctl.journal. Undoing is putting `before` back where things still are as `after` says, in the order in which
+they were changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from mqctl.client.admin import Admin
-from mqctl.client.admin.consumers import delete_group, group_config, members, put_group
+from mqctl.client.admin.consumers import delete_group, group_configs, members, put_group
+from mqctl.client.admin.everywhere import ask_each
 from mqctl.client.admin.repositioning import commit_offset, committed_offset
 from mqctl.client.admin.topics import delete_topic
 from mqctl.errors import ConfigError, MqError
@@ -24,11 +26,20 @@ from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 
 
+class Impossible(MqError):
+    """Brokers have no way to do it, so trying again is no use."""
+
+
+class Partly(MqError):
+    """Some of several servers did it. Trying again goes on with the others."""
+
+
 class Kind(Protocol):
     async def check(self, admin: Admin, changes: Sequence[Change]) -> None:
         """Raises MqError when these cannot be put back now."""
 
-    async def current(self, admin: Admin, change: Change) -> Any: ...
+    async def current(self, admin: Admin, changes: Sequence[Change]) -> list[Any]:
+        """The state of each, or the MqError that kept it from being found out."""
 
     async def put(self, admin: Admin, change: Change, state: Any) -> None: ...
 
@@ -36,6 +47,36 @@ class Kind(Protocol):
 class _Always:
     async def check(self, admin: Admin, changes: Sequence[Change]) -> None:
         return
+
+
+async def _one_by_one(changes: Sequence[Change], ask: Callable[[Change], Awaitable[Any]]) -> list[Any]:
+    async def attempt(change: Change) -> Any:
+        try:
+            return await ask(change)
+        except MqError as error:
+            return error
+
+    return await ask_each(changes, attempt)
+
+
+async def _listed(
+    changes: Sequence[Change], name: str, ask: Callable[[str], Awaitable[Mapping[str, Any]]]
+) -> list[Any]:
+    """For servers that tell of all they have at once: each is asked only once."""
+
+    async def attempt(address: str) -> Mapping[str, Any] | MqError:
+        try:
+            return await ask(address)
+        except MqError as error:
+            return error
+
+    addresses = list({change["brokerAddr"] for change in changes})
+    tables = dict(zip(addresses, await ask_each(addresses, attempt), strict=True))
+    return [
+        table if isinstance(table, MqError) else table.get(change[name])
+        for change in changes
+        for table in [tables[change["brokerAddr"]]]
+    ]
 
 
 class Offset:
@@ -51,12 +92,15 @@ class Offset:
                     hint="stop them first, or move the group with `mqctl offset reset`",
                 )
 
-    async def current(self, admin: Admin, change: Change) -> int | None:
-        return await committed_offset(admin, change["brokerAddr"], change["group"], self._queue(change))
+    async def current(self, admin: Admin, changes: Sequence[Change]) -> list[Any]:
+        async def ask(change: Change) -> int | None:
+            return await committed_offset(admin, change["brokerAddr"], change["group"], self._queue(change))
+
+        return await _one_by_one(changes, ask)
 
     async def put(self, admin: Admin, change: Change, state: int | None) -> None:
         if state is None:
-            raise MqError("the group had no offset here, and brokers cannot forget one queue's offset")
+            raise Impossible("the group had no offset here, and brokers cannot forget one queue's offset")
         await commit_offset(admin, change["brokerAddr"], change["group"], self._queue(change), state)
 
     def _queue(self, change: Change) -> MessageQueue:
@@ -66,8 +110,8 @@ class Offset:
 class Group(_Always):
     """Keys: brokerAddr, group. State: the group's settings."""
 
-    async def current(self, admin: Admin, change: Change) -> dict[str, Any] | None:
-        return await group_config(admin, change["brokerAddr"], change["group"])
+    async def current(self, admin: Admin, changes: Sequence[Change]) -> list[Any]:
+        return await _listed(changes, "group", lambda address: group_configs(admin, address))
 
     async def put(self, admin: Admin, change: Change, state: dict[str, Any] | None) -> None:
         if state is None:
@@ -80,13 +124,16 @@ class Topic(_Always):
     """Keys: brokerAddr, topic. State: the topic's configuration. A topic that was not there before is deleted again;
     one that was deleted comes back empty."""
 
-    async def current(self, admin: Admin, change: Change) -> dict[str, Any] | None:
-        config = await admin.topic_config(change["brokerAddr"], change["topic"])
-        return None if config is None else msgspec.to_builtins(config)
+    async def current(self, admin: Admin, changes: Sequence[Change]) -> list[Any]:
+        return await _listed(changes, "topic", lambda address: self._all(admin, address))
+
+    async def _all(self, admin: Admin, address: str) -> dict[str, Any]:
+        return {topic: msgspec.to_builtins(config) for topic, config in (await admin.topic_configs(address)).items()}
 
     async def put(self, admin: Admin, change: Change, state: dict[str, Any] | None) -> None:
         if state is None:
-            await delete_topic(admin, change["topic"], [change["brokerAddr"]])
+            for error in (await delete_topic(admin, change["topic"], [change["brokerAddr"]])).values():
+                raise Partly(error.message)
         else:
             await admin.create_topic(change["brokerAddr"], msgspec.convert(state, TopicConfig))
 
@@ -98,13 +145,15 @@ class Setting(_Always):
     read: RequestCode
     write: RequestCode
 
-    async def current(self, admin: Admin, change: Change) -> str | None:
-        answer = await admin.call(change["brokerAddr"], Command(self.read))
-        return parse_properties(answer.body.decode()).get(change["key"])
+    async def current(self, admin: Admin, changes: Sequence[Change]) -> list[Any]:
+        async def ask(address: str) -> dict[str, str]:
+            return parse_properties((await admin.call(address, Command(self.read))).body.decode())
+
+        return await _listed(changes, "key", ask)
 
     async def put(self, admin: Admin, change: Change, state: str | None) -> None:
         if state is None:
-            raise MqError(f"there was no setting {change['key']}, and none can be taken away")
+            raise Impossible(f"there was no setting {change['key']}, and none can be taken away")
         body = format_properties({change["key"]: state}).encode()
         await admin.call(change["brokerAddr"], Command(self.write, body=body))
 
@@ -112,11 +161,23 @@ class Setting(_Always):
 class KeyValue(_Always):
     """Keys: namespace, key. State: the value at the name servers."""
 
-    async def current(self, admin: Admin, change: Change) -> str | None:
-        return await admin.kv_config(change["namespace"], change["key"])
+    async def current(self, admin: Admin, changes: Sequence[Change]) -> list[Any]:
+        return await _one_by_one(changes, lambda change: self._current(admin, change))
+
+    async def _current(self, admin: Admin, change: Change) -> str | None:
+        """Where name servers differ, what one has that is not yet as it was: an undo done in part goes on there."""
+        before: str | None = change["before"]
+        answers = await admin.kv_everywhere(change["namespace"], change["key"])
+        for value in answers.given.values():
+            if value != before:
+                return value
+        for error in answers.failed.values():
+            raise error
+        return before
 
     async def put(self, admin: Admin, change: Change, state: str | None) -> None:
-        await admin.put_kv_config(change["namespace"], change["key"], state)
+        for error in (await admin.put_kv_config(change["namespace"], change["key"], state)).values():
+            raise Partly(error.message)
 
 
 KINDS: Final[dict[str, Kind]] = {
@@ -140,24 +201,45 @@ class Restored:
     @property
     def overtaken(self) -> bool:
         """Somebody changed it again since."""
-        return bool(self.now not in (self.change["after"], self.change["before"]))
+        return self.error is None and self.now not in (self.change["after"], self.change["before"])
+
+    @property
+    def done(self) -> bool:
+        """At some servers at least."""
+        return self.error is None or isinstance(self.error, Partly)
+
+
+def _kind_of(entry: Entry, change: Change) -> str:
+    return str(change.get("kind", entry.kind))
 
 
 async def look(admin: Admin, entry: Entry) -> list[Restored]:
-    """How things are now. Raises MqError when nothing can be put back."""
-    kind = KINDS.get(entry.kind)
-    if kind is None:
-        raise ConfigError(f"this version cannot undo a change of kind {entry.kind!r}")
-    await kind.check(admin, entry.changes)
-    return [Restored(change, await kind.current(admin, change)) for change in entry.changes]
+    """How things are now, with `error` where that is not known. Raises MqError when nothing can be put back."""
+    by_kind: dict[str, list[Change]] = {}
+    for change in entry.changes:
+        by_kind.setdefault(_kind_of(entry, change), []).append(change)
+    unknown = by_kind.keys() - KINDS
+    if unknown:
+        raise ConfigError(f"this version cannot undo a change of kind {', '.join(sorted(unknown))}")
+    found: list[Restored] = []
+    for name, changes in by_kind.items():
+        await KINDS[name].check(admin, changes)
+        states = await KINDS[name].current(admin, changes)
+        found += [
+            Restored(change, None, now) if isinstance(now, MqError) else Restored(change, now)
+            for change, now in zip(changes, states, strict=True)
+        ]
+    if found and all(restored.error is not None for restored in found):
+        raise next(restored.error for restored in found if restored.error is not None)
+    return found
 
 
 async def put_back(admin: Admin, entry: Entry, found: Sequence[Restored]) -> None:
     """Sets `error` of those that failed; the others are done."""
     for restored in found:
-        if restored.now == restored.change["before"]:
+        if restored.error is not None or restored.now == restored.change["before"]:
             continue
         try:
-            await KINDS[entry.kind].put(admin, restored.change, restored.change["before"])
+            await KINDS[_kind_of(entry, restored.change)].put(admin, restored.change, restored.change["before"])
         except MqError as error:
             restored.error = error

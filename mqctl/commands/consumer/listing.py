@@ -150,10 +150,9 @@ def _one_group(
 ) -> Callable[[Admin], Awaitable[GroupProgress]]:
     async def work(admin: Admin) -> GroupProgress:
         from mqctl.client.admin.progress import add_clients, progress_of
-        from mqctl.client.admin.topics import find_route
 
         if topic is not None:
-            await find_route(admin, topic)
+            await admin.topic_route(topic)
         known = await find_groups(admin, cluster)
         known.find(group)
         [progress] = await progress_of(admin, known, [group], topic=topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -122,8 +123,10 @@ def update(
     _finish(session, "update of" if not dry_run else None, group, outcomes)
 
 
-def _finish(session: Session, what: str | None, group: str, outcomes: list[Outcome]) -> None:
-    """Prints and journals, then says whether all, some or none of the brokers did it."""
+def _finish(
+    session: Session, what: str | None, group: str, outcomes: list[Outcome], left: Mapping[str, MqError] | None = None
+) -> None:
+    """Prints and journals, then says whether all, some or none of the brokers did it. `left` failed besides."""
     done = [outcome for outcome in outcomes if outcome.error is None]
     failed = {outcome.broker_name: outcome.error for outcome in outcomes if outcome.error is not None}
     if failed and not done:
@@ -134,7 +137,7 @@ def _finish(session: Session, what: str | None, group: str, outcomes: list[Outco
             journal.change(outcome.before, outcome.after, brokerAddr=outcome.address, group=group) for outcome in done
         ]
         journal.record(session.env, session.name_servers, "group", f"{what} group {group}", changes)
-    report_missing(session, failed)
+    report_missing(session, {**failed, **(left or {})})
 
 
 def _changed_row(outcome: Outcome) -> dict[str, Any]:
@@ -201,7 +204,7 @@ def delete(
         session.env.say(question.removesuffix(" Go on?"))
     else:
         confirm(session, question, yes)
-    outcomes = session.ask(
+    outcomes, left = session.ask(
         lambda admin: delete_everywhere(admin, found, offsets=offsets, topics=topics, dry_run=dry_run)
     )
-    _finish(session, "deletion of" if not dry_run else None, group, outcomes)
+    _finish(session, "deletion of" if not dry_run else None, group, outcomes, left)

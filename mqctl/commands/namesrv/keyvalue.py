@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
-from mqctl import journal
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.namesrv.running import app
+from mqctl.commands.storing import store
 from mqctl.output import Column
-
-if TYPE_CHECKING:
-    from mqctl.client.admin import Admin
 
 kv = noun("Show and change what name servers keep by namespace and key.")
 app.add_typer(kv, name="kv")
@@ -24,7 +21,6 @@ NamespaceArgument = Annotated[
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY")]
 
 ENTRIES: Final = [Column("namespace"), Column("key"), Column("value")]
-CHANGES: Final = [Column("namespace"), Column("key"), Column("before"), Column("after")]
 
 
 @kv.command(cls=AdminCommand)
@@ -96,15 +92,5 @@ def delete(
 
 
 def _put(session: Session, namespace: str, key: str, value: str | None, dry_run: bool) -> None:
-    async def change(admin: Admin) -> tuple[str | None, str | None]:
-        before = await admin.kv_config(namespace, key)
-        if dry_run:
-            return before, value
-        await admin.put_kv_config(namespace, key, value)
-        return before, await admin.kv_config(namespace, key)
-
-    before, after = session.ask(change)
-    session.print_rows(CHANGES, [{"namespace": namespace, "key": key, "before": before, "after": after}])
-    if not dry_run:
-        entry = journal.change(before, after, namespace=namespace, key=key)
-        journal.record(session.env, session.name_servers, "kv", f"setting of {namespace} {key}", [entry])
+    shown = {"namespace": namespace, "key": key}
+    store(session, namespace, key, value, shown=shown, what=f"setting of {namespace} {key}", dry_run=dry_run)

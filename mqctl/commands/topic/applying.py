@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
-from mqctl.commands.common import AdminCommand, session_of
+from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
 from mqctl.commands.telling import Counting, report_missing
 from mqctl.commands.topic.shared import app, config_text, write_down
-from mqctl.errors import ConfigError
+from mqctl.errors import ConfigError, MqError
 from mqctl.output import Column
+from mqctl.remoting.topicbits import MAX_QUEUES
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.admin.topics import Outcome, Wish
+    from mqctl.client.admin.topics import Ordered, Outcome, Wish
+    from mqctl.remoting.bodies import TopicConfig
 
 APPLIED: Final = [
     Column("topic"),
@@ -56,18 +58,26 @@ def apply(
     brokers = session.ask(lambda admin: chosen_masters(admin, cluster, broker))
     plan = session.ask(lambda admin: _apply(admin, wishes, brokers, dry_run=True))
     changing = [outcome for outcome in plan if outcome.error is None and outcome.before != outcome.after]
-    done = plan
+    done, missing = plan, dict[str, MqError]()
     if not dry_run and changing:
         confirm(session, f"Create or change {len(changing)} topics on {', '.join(brokers)}. Go on?", yes)
-        session.ask(lambda admin: _set_orders(admin, changing))
-        with Counting(session, "changed", len(wishes) * len(brokers)) as told:
-            done = session.ask(lambda admin: _apply(admin, wishes, brokers, dry_run=False, told=told))
-        for topic in wishes:
-            write_down(session, [one for one in done if _name(one) == topic], topic, "update of")
+        everywhere = cluster is None and broker is None
+        done, missing = _carry_out(session, wishes, brokers, changing, everywhere)
     rows = [_row(outcome) for outcome in done if outcome.error is None and outcome.before != outcome.after]
     session.print_rows(APPLIED, rows)
     session.env.say(f"{len(rows)} changed, {len(done) - len(rows)} not")
-    report_missing(session, {one.broker_name: one.error for one in done if one.error is not None})
+    report_missing(session, {**missing, **{_place(one): one.error for one in done if one.error is not None}})
+
+
+def _carry_out(
+    session: Session, wishes: dict[str, Wish], brokers: dict[str, str], changing: list[Outcome], everywhere: bool
+) -> tuple[list[Outcome], dict[str, MqError]]:
+    """What became of each topic, and which name servers were not told of the order."""
+    orders, missing = session.ask(lambda admin: _set_orders(admin, changing, everywhere))
+    with Counting(session, "changed", len(changing)) as told:
+        done = session.ask(lambda admin: _apply(admin, wishes, brokers, dry_run=False, told=told))
+    write_down(session, f"update of {len({one.topic for one in changing})} topics", done, orders)
+    return done, missing
 
 
 def _read(file: Path) -> str:
@@ -99,13 +109,20 @@ def _wish(entry: Any) -> tuple[str, Wish]:
     if unknown:
         raise ConfigError(f"{topic}: unknown {', '.join(sorted(unknown))}", hint=f"known: {', '.join(sorted(FIELDS))}")
     for field in ("readQueueNums", "writeQueueNums"):
-        if not isinstance(entry.get(field), int | None) or (entry.get(field) or 0) < 0:
-            raise ConfigError(f"{topic}: {field} is no number of queues")
+        if not _fits(entry.get(field)):
+            raise ConfigError(f"{topic}: {field} is no number of queues", hint=f"write one from 0 to {MAX_QUEUES}")
+    if not isinstance(entry.get("order"), bool | None):
+        raise ConfigError(f"{topic}: order is neither true nor false")
     try:
         perm = parse_perm(str(entry["perm"])) if "perm" in entry else None
     except ValueError as error:
         raise ConfigError(f"{topic}: {error}") from None
     return topic, Wish(entry.get("readQueueNums"), entry.get("writeQueueNums"), perm, entry.get("order"))
+
+
+def _fits(queues: Any) -> bool:
+    """For Python true and false are numbers, too."""
+    return queues is None or (type(queues) is int and 0 <= queues <= MAX_QUEUES)
 
 
 async def _apply(
@@ -116,27 +133,38 @@ async def _apply(
     return await change_topics(admin, wishes, brokers, dry_run=dry_run, told=told)
 
 
-async def _set_orders(admin: Admin, changing: list[Outcome]) -> None:
-    """Brokers of 4.9.7 take this from the name servers, so it comes first."""
-    from mqctl.client.admin.topics import set_order
+async def _set_orders(
+    admin: Admin, changing: list[Outcome], everywhere: bool
+) -> tuple[list[Ordered], dict[str, MqError]]:
+    """Brokers of 4.9.7 take this from the name servers, so it comes first. Those that failed are there by address, or
+    under the topic's name where all did."""
+    from mqctl.client.admin.topics import order_of, set_order
 
+    wanted: dict[str, dict[str, TopicConfig]] = {}
     for outcome in changing:
         before, after = outcome.before, outcome.after
         if after is not None and after.order != (before is not None and before.order):
-            counts = {outcome.broker_name: after.write_queue_nums} if after.order else None
-            await set_order(admin, after.topic_name, counts)
+            wanted.setdefault(outcome.topic, {})[outcome.broker_name] = after
+    orders: list[Ordered] = []
+    missing: dict[str, MqError] = {}
+    for topic, configs in wanted.items():
+        try:
+            orders.append(await set_order(admin, topic, order_of(configs, everywhere=everywhere)))
+            missing.update(orders[-1].failed)
+        except MqError as error:
+            missing[f"the order of {topic}"] = error
+    return orders, missing
 
 
-def _name(outcome: Outcome) -> str:
-    config = outcome.after or outcome.before
-    return "" if config is None else config.topic_name
+def _place(outcome: Outcome) -> str:
+    return f"{outcome.topic} on {outcome.broker_name}" if outcome.topic else outcome.broker_name
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:
     from mqctl.commands.topic.shared import config_row
 
     return {
-        "topic": _name(outcome),
+        "topic": outcome.topic,
         "brokerName": outcome.broker_name,
         "before": config_row(outcome.before),
         "after": config_row(outcome.after),

@@ -10,18 +10,20 @@ import typer
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import ClusterOption
-from mqctl.commands.topic.shared import TopicArgument, app, report
+from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, report, without_master
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
+    from mqctl.client.admin.everywhere import Answers
     from mqctl.client.admin.topics import Outcome
+    from mqctl.errors import MqError
 
 
 @dataclass(frozen=True, slots=True)
 class Deletable:
     """A topic's brokers, by name, and what goes with it."""
 
-    brokers: dict[str, str]
+    brokers: Answers[str]
     messages: int
     groups: list[str]
 
@@ -48,44 +50,42 @@ def delete(
     groups = (
         f"{len(found.groups)} groups consume it ({', '.join(found.groups)})" if found.groups else "no group reads it"
     )
-    question = f"Delete the topic {topic} on {', '.join(found.brokers)}: {found.messages} messages go, {groups}. Go on?"
+    where = ", ".join(found.brokers.given)
+    question = f"Delete the topic {topic} on {where}: {found.messages} messages go, {groups}. Go on?"
     if dry_run:
         session.env.say(question.removesuffix(" Go on?"))
     else:
         confirm(session, question, yes)
-    outcomes = session.ask(lambda admin: _delete(admin, topic, found, dry_run))
-    report(session, outcomes, topic, None if dry_run else "deletion of")
+    outcomes, elsewhere = session.ask(lambda admin: _delete(admin, topic, found.brokers.given, dry_run))
+    outcomes += without_master(topic, found.brokers)
+    report(session, outcomes, None if dry_run else f"deletion of topic {topic}", elsewhere=elsewhere)
 
 
 async def _find(admin: Admin, topic: str, cluster: str | None) -> Deletable:
     from mqctl.client.admin.everywhere import ask_all
-    from mqctl.client.admin.topics import find_route, route_masters
     from mqctl.client.admin.topicstats import consumers_of
-    from mqctl.commands.selecting import chosen_masters
-    from mqctl.errors import NotFound
 
-    brokers = route_masters(await find_route(admin, topic))
-    if cluster is not None:
-        asked = await chosen_masters(admin, cluster, None)
-        brokers = {name: address for name, address in brokers.items() if name in asked}
-    if not brokers:
-        raise NotFound(f"the topic {topic} is not on a broker that runs{f' in cluster {cluster}' if cluster else ''}")
-    answers = await ask_all(brokers, lambda address: admin.topic_stats(address, topic))
+    brokers = await brokers_with(admin, topic, cluster)
+    answers = await ask_all(brokers.given, lambda address: admin.topic_stats(address, topic))
     messages = sum(
         at.max_offset - at.min_offset for table in answers.given.values() for at in table.offset_table.values()
     )
-    return Deletable(brokers, messages, sorted((await consumers_of(admin, {topic: brokers}))[topic]))
+    return Deletable(brokers, messages, sorted((await consumers_of(admin, {topic: brokers.given}))[topic]))
 
 
-async def _delete(admin: Admin, topic: str, found: Deletable, dry_run: bool) -> list[Outcome]:
+async def _delete(
+    admin: Admin, topic: str, brokers: dict[str, str], dry_run: bool
+) -> tuple[list[Outcome], dict[str, MqError]]:
+    """What became of it at each broker, and by address why others than those did not do their part."""
+    from mqctl.client.admin.everywhere import ask_all
     from mqctl.client.admin.topics import Outcome, delete_topic
 
-    before = {name: await admin.topic_config(address, topic) for name, address in found.brokers.items()}
-    after = before
-    if not dry_run:
-        await delete_topic(admin, topic, found.brokers.values())
-        after = {name: await admin.topic_config(address, topic) for name, address in found.brokers.items()}
-    return [
-        Outcome(name, address, before[name], None if dry_run else after[name])
-        for name, address in found.brokers.items()
+    before = await ask_all(brokers, lambda address: admin.topic_config(address, topic))
+    told = {name: brokers[name] for name in before.given}
+    failed = {} if dry_run else await delete_topic(admin, topic, told.values())
+    errors = {**before.failed, **{name: failed.pop(address) for name, address in told.items() if address in failed}}
+    outcomes = [
+        Outcome(topic, name, address, before.given.get(name), None, errors.get(name))
+        for name, address in brokers.items()
     ]
+    return outcomes, failed

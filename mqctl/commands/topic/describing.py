@@ -41,10 +41,10 @@ def route(ctx: typer.Context, topic: TopicArgument) -> None:
     Example:
       mqctl topic route orders
     """
-    from mqctl.client.admin.topics import find_route, perm_text
+    from mqctl.client.admin.topics import perm_text
 
     session = session_of(ctx)
-    found = session.ask(lambda admin: find_route(admin, topic))
+    found = session.ask(lambda admin: admin.topic_route(topic))
     brokers = {data.broker_name: data for data in found.broker_datas}
     rows = [
         {
@@ -120,10 +120,9 @@ def stats(
 
 async def _tables(admin: Admin, topic: str) -> Answers[TopicStatsTable]:
     from mqctl.client.admin.everywhere import ask_all
-    from mqctl.client.admin.topics import find_route
     from mqctl.client.clusters import readable_address
 
-    route = await find_route(admin, topic)
+    route = await admin.topic_route(topic)
     found = {broker.broker_name: readable_address(broker.broker_addrs) for broker in route.broker_datas}
     brokers = {name: address for name, address in found.items() if address is not None}
     return await ask_all(brokers, lambda address: admin.topic_stats(address, topic))
@@ -147,11 +146,11 @@ async def _traffic(
     session: Session, admin: Admin, topic: str | None, cluster: str | None
 ) -> tuple[list[Traffic], dict[str, MqError]]:
     from mqctl.client.admin.everywhere import ask_each
-    from mqctl.client.admin.topics import find_route, user_topics
+    from mqctl.client.admin.topics import user_topics
     from mqctl.client.admin.topicstats import topic_places, traffic_of
 
     if topic is not None:
-        await find_route(admin, topic)
+        await admin.topic_route(topic)
     places = await topic_places(admin, cluster)
     topics = [topic] if topic is not None else await user_topics(admin, await admin.topic_list(cluster))
     with Counting(session, "asked about", len(topics)) as told:
@@ -190,7 +189,6 @@ def allocate(
     Example:
       mqctl topic allocate orders --clients 10.0.0.1,10.0.0.2,10.0.0.3
     """
-    from mqctl.client.admin.topics import find_route
     from mqctl.client.membership import readable_queues
     from mqctl.client.rebalance import averagely
 
@@ -198,7 +196,7 @@ def allocate(
     members = sorted({client.strip() for client in clients.split(",") if client.strip()})
     if not members:
         raise typer.BadParameter("give at least one", param_hint="--clients")
-    queues = sorted(readable_queues(session.ask(lambda admin: find_route(admin, topic)), topic))
+    queues = sorted(readable_queues(session.ask(lambda admin: admin.topic_route(topic)), topic))
     rows = [
         {
             "client": member,

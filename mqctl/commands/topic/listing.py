@@ -92,9 +92,7 @@ def clusters(ctx: typer.Context, topic: TopicArgument) -> None:
     """
 
     async def find(admin: Admin) -> list[str]:
-        from mqctl.client.admin.topics import find_route
-
-        return sorted({broker.cluster for broker in (await find_route(admin, topic)).broker_datas})
+        return sorted({broker.cluster for broker in (await admin.topic_route(topic)).broker_datas})
 
     session = session_of(ctx)
     session.print_rows([Column("cluster")], [{"cluster": cluster} for cluster in session.ask(find)])

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from mqctl.commands.changing import DryRunOption
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
+from mqctl.commands.storing import store
 from mqctl.commands.topic.shared import TopicArgument, app
 from mqctl.output import Column
-
-if TYPE_CHECKING:
-    from mqctl.client.admin import Admin
 
 order = noun("Show and change over how many queues a topic is ordered.")
 app.add_typer(order, name="order")
 
 CONF: Final = re.compile(r"[^:;]+:\d+(;[^:;]+:\d+)*;?")
-CHANGES: Final = [Column("topic"), Column("before"), Column("after")]
 
 
 @order.command(cls=AdminCommand)
@@ -73,18 +70,7 @@ def delete(ctx: typer.Context, topic: TopicArgument, dry_run: DryRunOption = Fal
 
 
 def _put(session: Session, topic: str, conf: str | None, dry_run: bool) -> None:
-    from mqctl import journal
     from mqctl.client.admin.topics import ORDER_NAMESPACE
 
-    async def change(admin: Admin) -> tuple[str | None, str | None]:
-        before = await admin.kv_config(ORDER_NAMESPACE, topic)
-        if dry_run:
-            return before, conf
-        await admin.put_kv_config(ORDER_NAMESPACE, topic, conf)
-        return before, await admin.kv_config(ORDER_NAMESPACE, topic)
-
-    before, after = session.ask(change)
-    session.print_rows(CHANGES, [{"topic": topic, "before": before, "after": after}])
-    if not dry_run:
-        entry = journal.change(before, after, namespace=ORDER_NAMESPACE, key=topic)
-        journal.record(session.env, session.name_servers, "kv", f"order of topic {topic}", [entry])
+    what = f"order of topic {topic}"
+    store(session, ORDER_NAMESPACE, topic, conf, shown={"topic": topic}, what=what, dry_run=dry_run)

@@ -8,16 +8,18 @@ import typer
 
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, session_of
-from mqctl.commands.selecting import ClusterOption, chosen_masters
-from mqctl.commands.topic.shared import TopicArgument, app, write_down
-from mqctl.commands.topic.updating import MAX_QUEUES
+from mqctl.commands.selecting import ClusterOption
+from mqctl.commands.telling import report_missing
+from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, write_down
 from mqctl.exit import ExitCode
 from mqctl.output import Column
+from mqctl.remoting.topicbits import MAX_QUEUES
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.admin.resizing import Resize, Waiting
-    from mqctl.client.admin.topics import Outcome
+    from mqctl.client.admin.topics import Ordered, Outcome
+    from mqctl.errors import MqError
     from mqctl.remoting.bodies import TopicConfig
 
 QUEUES: Final = [Column("brokerName", "BROKER"), Column("writeQueueNums", "WRITE"), Column("readQueueNums", "READ")]
@@ -55,23 +57,27 @@ def resize(
     from mqctl.client.admin.resizing import Resize
 
     session = session_of(ctx)
-    brokers = session.ask(lambda admin: _brokers(admin, topic, cluster))
+    brokers = session.ask(lambda admin: brokers_with(admin, topic, cluster))
+    missing: dict[str, MqError] = dict(brokers.failed)
 
-    def changed(outcomes: list[Outcome]) -> None:
+    def changed(outcomes: list[Outcome], orders: list[Ordered]) -> None:
         for outcome in outcomes:
             if outcome.after is not None:
                 after = outcome.after
                 session.env.say(f"{outcome.broker_name}: w{after.write_queue_nums} r{after.read_queue_nums}")
-        write_down(session, outcomes, topic, "resize of")
+        write_down(session, f"resize of topic {topic}", outcomes, orders)
+        for ordered in orders:
+            missing.update(ordered.failed)
 
     def make(admin: Admin) -> Resize:
         return Resize(
-            admin, topic, brokers, queues, quiet, ignore or (), abandon, changed, lambda now: _tell(session, now)
+            admin, topic, brokers.given, queues, quiet, ignore or (), abandon, changed, lambda now: _tell(session, now)
         )
 
     before = session.ask(lambda admin: make(admin).configs())
     if not dry_run:
-        confirm(session, f"{_plan(topic, before, queues)} Go on?", yes)
+        without = f" Without {', '.join(missing)}." if missing else ""
+        confirm(session, f"{_plan(topic, before, queues)}{without} Go on?", yes)
         try:
             session.ask(lambda admin: make(admin).run())
         except KeyboardInterrupt:
@@ -81,19 +87,7 @@ def resize(
     else:
         session.env.say(_plan(topic, before, queues))
     session.print_rows(QUEUES, [_row(name, config) for name, config in before.items()])
-
-
-async def _brokers(admin: Admin, topic: str, cluster: str | None) -> dict[str, str]:
-    from mqctl.client.admin.topics import find_route, route_masters
-    from mqctl.errors import NotFound
-
-    having = route_masters(await find_route(admin, topic))
-    if cluster is not None:
-        asked = await chosen_masters(admin, cluster, None)
-        having = {name: address for name, address in having.items() if name in asked}
-    if not having:
-        raise NotFound(f"no broker that runs has the topic {topic}")
-    return having
+    report_missing(session, missing)
 
 
 def _plan(topic: str, configs: dict[str, TopicConfig], queues: int) -> str:

@@ -9,14 +9,12 @@ import typer
 from mqctl.commands.changing import DryRunOption
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
-from mqctl.commands.topic.shared import TopicArgument, app, report
+from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, report, without_master
+from mqctl.remoting.topicbits import MAX_QUEUES
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.admin.topics import Outcome, Wish
-
-# More than any topic needs, and than brokers of ours take. Apache's takes any number, and then runs out of memory.
-MAX_QUEUES = 65_536
+    from mqctl.client.admin.topics import Ordered, Outcome, Wish
 
 
 @app.command(cls=AdminCommand)
@@ -56,8 +54,8 @@ def update(
     one_of(cluster, broker)
     wish = Wish(read_queues, write_queues, _perm(perm), order, unit, unit_sub)
     session = session_of(ctx)
-    outcomes = session.ask(lambda admin: _update(admin, topic, wish, cluster, broker, dry_run))
-    report(session, outcomes, topic, None if dry_run else "update of")
+    outcomes, ordered = session.ask(lambda admin: _update(admin, topic, wish, cluster, broker, dry_run))
+    report(session, outcomes, None if dry_run else f"update of topic {topic}", ordered=ordered)
 
 
 @app.command(cls=AdminCommand)
@@ -82,7 +80,7 @@ def perm(
     wish = Wish(perm=_perm(perm))
     session = session_of(ctx)
     outcomes = session.ask(lambda admin: _change_existing(admin, topic, wish, cluster, broker, dry_run))
-    report(session, outcomes, topic, None if dry_run else "permission of")
+    report(session, outcomes, None if dry_run else f"permission of topic {topic}")
 
 
 def _perm(text: str | None) -> int | None:
@@ -96,17 +94,21 @@ def _perm(text: str | None) -> int | None:
 
 async def _update(
     admin: Admin, topic: str, wish: Wish, cluster: str | None, broker: str | None, dry_run: bool
-) -> list[Outcome]:
+) -> tuple[list[Outcome], Ordered | None]:
     import asyncio
 
-    from mqctl.client.admin.topics import set_order, update_topic
+    from mqctl.client.admin.topics import order_of, set_order, update_topic
 
     targets = (await chosen_masters(admin, cluster, broker)).items()
+    ordered = None
     if wish.order is not None and not dry_run:
         plans = await asyncio.gather(*(update_topic(admin, topic, wish, *target, dry_run=True) for target in targets))
-        counts = {plan.broker_name: plan.after.write_queue_nums for plan in plans if plan.after is not None}
-        await set_order(admin, topic, counts if wish.order else None)
-    return await asyncio.gather(*(update_topic(admin, topic, wish, *target, dry_run=dry_run) for target in targets))
+        wanted = {plan.broker_name: plan.after for plan in plans if plan.after is not None}
+        if wanted:
+            everywhere = cluster is None and broker is None
+            ordered = await set_order(admin, topic, order_of(wanted, everywhere=everywhere))
+    outcomes = await asyncio.gather(*(update_topic(admin, topic, wish, *target, dry_run=dry_run) for target in targets))
+    return outcomes, ordered
 
 
 async def _change_existing(
@@ -115,15 +117,10 @@ async def _change_existing(
     """Never creates the topic where it is not."""
     import asyncio
 
-    from mqctl.client.admin.topics import find_route, route_masters, update_topic
-    from mqctl.errors import NotFound
+    from mqctl.client.admin.topics import update_topic
 
-    having = route_masters(await find_route(admin, topic))
-    if cluster is not None or broker is not None:
-        asked = await chosen_masters(admin, cluster, broker)
-        having = {name: address for name, address in having.items() if name in asked}
-    if not having:
-        raise NotFound(f"the topic {topic} is not on {broker or cluster or 'a broker that runs'}")
-    return await asyncio.gather(
-        *(update_topic(admin, topic, wish, *target, dry_run=dry_run) for target in having.items())
+    having = await brokers_with(admin, topic, cluster, broker)
+    outcomes = await asyncio.gather(
+        *(update_topic(admin, topic, wish, *target, dry_run=dry_run) for target in having.given.items())
     )
+    return [*outcomes, *without_master(topic, having)]
