@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from mqctl.client.admin.scanning import pull_request
 from mqctl.client.admin.tailing import GO_ON, decode_messages, served_queues
 from mqctl.client.admin.topics import user_topics
 from mqctl.client.clusters import readable_address
-from mqctl.errors import MqError, NotFound, ResponseError
+from mqctl.errors import ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError
 from mqctl.remoting.bodies import ClusterInfo, MessageQueue
 from mqctl.remoting.bodies_admin import ConsumeQueueEntries
 from mqctl.remoting.bodies_consumer import ConsumeDirectlyResult
@@ -98,15 +98,27 @@ async def by_id(admin: Admin, msg_id: str, topic: str | None = None) -> Received
         return message
     if topic is not None:
         await admin.topic_route(topic)
-    topics = [topic] if topic is not None else await user_topics(admin, await admin.topic_list())
-    found = await ask_each(topics, lambda each: _by_unique_id(admin, each, msg_id))
-    newest = max((message for message in found if message is not None), key=_age, default=None)
-    if newest is None:
-        raise NotFound(
-            f"there is no message {msg_id} in {topic or 'any topic'}",
-            hint=f"if it says where the message lies, that is at {address}, which is no broker of this cluster",
-        )
-    return newest
+    topics = [topic] if topic is not None else await _topics(admin)
+    answers = await ask_each(topics, lambda each: _by_unique_id(admin, each, msg_id))
+    found = [answer for answer in answers if isinstance(answer, ReceivedMessage)]
+    if found:
+        return _newest(found)
+    for answer in answers:
+        if isinstance(answer, MqError):
+            raise answer
+    raise NotFound(
+        f"there is no message {msg_id} in {topic or 'any topic'}",
+        hint=f"if it says where the message lies, that is at {address}, which is no broker of this cluster",
+    )
+
+
+async def _topics(admin: Admin) -> list[str]:
+    """Those that people made; all while the broker is away that could tell them apart."""
+    topics = await admin.topic_list()
+    try:
+        return await user_topics(admin, topics)
+    except (ConnectionFailed, RequestTimeout):
+        return topics
 
 
 def _broker_names(info: ClusterInfo) -> dict[str, str]:
@@ -128,21 +140,21 @@ async def _at(admin: Admin, address: str, phys_offset: int, msg_id: str) -> Rece
     return messages[0]
 
 
-async def _by_unique_id(admin: Admin, topic: str, msg_id: str) -> ReceivedMessage | None:
+async def _by_unique_id(admin: Admin, topic: str, msg_id: str) -> ReceivedMessage | MqError | None:
     """Of several with the same id, such as one that its producer sent twice, the newest. None also for a topic that is
-    gone. Raises MqError when a broker that may have it does not answer."""
+    gone; the error when a broker that may have it does not answer: it may as well be in another topic."""
     try:
         answers = await by_key(admin, topic, msg_id, unique=True)
     except NotFound:
         return None
-    found = max((message for messages in answers.given.values() for message in messages), key=_age, default=None)
-    if found is None and answers.failed:
-        raise next(iter(answers.failed.values()))
-    return found
+    except MqError as error:
+        return error
+    found = [message for messages in answers.given.values() for message in messages]
+    return _newest(found) if found else next(iter(answers.failed.values()), None)
 
 
-def _age(message: ReceivedMessage) -> int:
-    return message.store_timestamp
+def _newest(messages: Iterable[ReceivedMessage]) -> ReceivedMessage:
+    return max(messages, key=lambda message: message.store_timestamp)
 
 
 # -- by place -------------------------------------------------------------------------------------------

@@ -23,8 +23,10 @@ from mqctl.commands.msg.shared import (
     time_option,
     writer,
 )
-from mqctl.commands.telling import report_missing
-from mqctl.errors import NotFound
+from mqctl.commands.telling import report_missing, tell_missing
+from mqctl.errors import MqError, NotFound
+from mqctl.exit import ExitCode, exit_code
+from mqctl.figures import size_text
 from mqctl.output import Column, Format
 from mqctl.times import time_text
 
@@ -77,7 +79,20 @@ def get(
             else:
                 resend(ctx, msg_id, topic)
         return
-    messages = session.ask(lambda admin: _get(admin, wanted, topic, place))
+    if place is not None:
+        _show(session, [session.ask(lambda admin: _at(admin, topic, place))], template)
+        return
+    found, failed = session.ask(lambda admin: _find_all(admin, wanted, topic))
+    _show(session, found, template)
+    if len(wanted) == 1:
+        for error in failed.values():
+            raise error
+    tell_missing(session, failed)
+    if failed:
+        raise typer.Exit(ExitCode.PARTIAL if found else exit_code(next(iter(failed.values()))))
+
+
+def _show(session: Session, messages: list[ReceivedMessage], template: str | None) -> None:
     rows = [message_row(message) for message in messages]
     if template is not None or session.output not in (None, Format.TABLE, Format.WIDE):
         write = writer(session, template)
@@ -91,17 +106,29 @@ def get(
         session.print_rows([Column("field"), Column("value")], lines)
 
 
-async def _get(admin: Admin, ids: list[str], topic: str | None, place: str | None) -> list[ReceivedMessage]:
+async def _find_all(
+    admin: Admin, ids: list[str], topic: str | None
+) -> tuple[list[ReceivedMessage], dict[str, MqError]]:
+    """What was found, and by id why the rest was not."""
+    found: list[ReceivedMessage] = []
+    failed: dict[str, MqError] = {}
+    for msg_id in ids:
+        try:
+            found.append(await find(admin, msg_id, topic))
+        except MqError as error:
+            failed[msg_id] = error
+    return found, failed
+
+
+async def _at(admin: Admin, topic: str | None, place: str) -> ReceivedMessage:
     from mqctl.client.admin.messages import by_place
     from mqctl.remoting.bodies import MessageQueue
 
-    if place is None:
-        return [await find(admin, msg_id, topic) for msg_id in ids]
     queue_text, _, offset = place.rpartition(":")
     broker_name, queue_id = place_of(queue_text)
     if topic is None or broker_name is None or not offset.isdecimal():
         raise typer.BadParameter(f"{place!r} is not BROKER:QUEUE:OFFSET of a topic (-t)", param_hint="--at")
-    return [await by_place(admin, MessageQueue(topic, broker_name, queue_id), int(offset))]
+    return await by_place(admin, MessageQueue(topic, broker_name, queue_id), int(offset))
 
 
 # -- query ----------------------------------------------------------------------------------------------
@@ -156,7 +183,7 @@ async def _query(
 ENTRIES: Final = [
     Column("queueOffset"),
     Column("physicOffset"),
-    Column("physicSize"),
+    Column("physicSize", show=size_text),
     Column("tagsCode"),
     Column("wanted"),
     Column("extendData", wide=True),
