@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mqctl.exit import ExitCode
-from tests.cli.running import Cli
+from tests.cli.running import Cli, program
 from tests.peers import wire
 from tests.peers.ours import OurBroker, OurNamesrv
 
@@ -75,6 +77,58 @@ def test_each_is_sent_once(cli: Cli, topic: str, group: str) -> None:
     assert [row["resent"] for row in cli.ok("dlq", "show", group, "-o", "json").json_lines] == [True] * 3
 
 
+def test_one_after_the_other(cli: Cli, group: str) -> None:
+    """--max means those that are still to be sent."""
+    for passed in range(3):
+        assert outcomes(cli, group, "--max", "1") == ["already sent"] * passed + ["sent"]
+    assert outcomes(cli, group, "--max", "1") == ["already sent"] * 3
+
+
+def test_a_dry_run_does_not_wait(cli: Cli, group: str) -> None:
+    """Nor does who is the only one to be sent."""
+    assert outcomes(cli, group, "--rate", "0.01", "--dry-run") == ["would be sent"] * 3
+    assert outcomes(cli, group, "--rate", "0.01", "--max", "1") == ["sent"]
+
+
+def test_only_some(cli: Cli, group: str) -> None:
+    first, second, _ = cli.ok("dlq", "show", group, "-o", "json").json_lines
+
+    def bodies(*options: str, clock: float | None = None) -> list[str]:
+        return cli.ok("dlq", "show", group, *options, "--format", "{body}", clock=clock).out.splitlines()
+
+    assert bodies("--id", first["msgId"], "--id", second["offsetMsgId"]) == ["body 0", "body 1"]
+    assert (bodies("--max-tries", "0"), len(bodies("--max-tries", "1"))) == ([], 3)
+    stored = first["storeTimestamp"] / 1000
+    assert (len(bodies("--since", "1h", clock=stored)), bodies("--since", "1h", clock=stored + 7200)) == (3, [])
+    assert outcomes(cli, group, "--id", second["msgId"], "--max-tries", "1", "--since", "1h") == ["sent"]
+    assert outcomes(cli, group, "--max-tries", "0") == []
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_what_was_interrupted_goes_on_and_nothing_comes_twice(
+    broker: OurBroker, topic: str, tmp_path: Path, how: signal.Signals
+) -> None:
+    cli = Cli({"NAMESRV_ADDR": broker.namesrv, "HOME": str(tmp_path)})
+    topic, group = f"{topic}-{how.name}", f"group-{how.name}"
+    cli.ok("topic", "update", topic)
+    for number in range(3):
+        bury(cli, broker, topic, group, f"body {number}")
+    words = ("dlq", "resend", group, "--rate", "0.01", "--yes")
+    with program(*words, cwd=tmp_path, variables=cli.variables) as running:
+        assert running.line().endswith("sent")
+        ended = cli("dlq", "resend", group, "--yes")
+        assert (ended.status, "are being sent elsewhere" in ended.err) == (ExitCode.USAGE, True)
+        ended = running.end(how)
+    if how == signal.SIGINT:
+        assert (ended.status, "start it again to go on" in ended.err) == (ExitCode.PARTIAL, True)
+    records = tmp_path / ".local/state/mqctl/resends"
+    assert len(list(records.glob("*.json"))) == 1
+    assert outcomes(cli, group) == ["already sent", "sent", "sent"]
+    bodies = Counter(row["body"] for row in cli.ok("msg", "print", topic, "-o", "json").json_lines)
+    assert bodies == {f"body {number}": 2 for number in range(3)}
+    assert list(records.iterdir()) == []
+
+
 def test_to_another_topic(cli: Cli, topic: str, group: str) -> None:
     """Where it was not sent to yet."""
     assert outcomes(cli, group) == ["sent"] * 3
@@ -85,7 +139,7 @@ def test_to_another_topic(cli: Cli, topic: str, group: str) -> None:
 
 def test_a_topic_that_takes_nothing(cli: Cli, topic: str, group: str) -> None:
     """No letter counts as sent, and the next run does it."""
-    cli.ok("topic", "update", topic, "--perm", "r")
+    cli.ok("topic", "update", topic, "--perm", "r", "--yes")
     ended = cli("dlq", "resend", group, "--yes", "-o", "json")
     assert ended.status == ExitCode.REFUSED
     assert {row["outcome"] for row in ended.json_lines} <= {"failed", "unknown"}

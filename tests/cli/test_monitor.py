@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mqctl.client.admin import Admin
+from mqctl.client.admin.monitoring import Event, Limits, Monitor
 from mqctl.client.blocking import PushConsumer
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli, Program, program
+from tests.cli.test_replay import stopped
 from tests.cli.test_topic import registered_but_gone
 from tests.peers import wire
 from tests.peers.ours import OurBroker, OurNamesrv
@@ -63,6 +68,30 @@ def test_what_begins_and_ends(own: tuple[OurNamesrv, OurBroker], tmp_path: Path)
         namesrv.stop()
         assert told(monitor)[:2] in (("begins", "broker"), ("begins", "cluster"))
         assert monitor.end(signal.SIGINT).status == 0
+
+
+def test_dead_letters_of_a_broker_that_is_back_are_no_news(own: tuple[OurNamesrv, OurBroker], tmp_path: Path) -> None:
+    namesrv, broker = own
+    cli = Cli({"NAMESRV_ADDR": namesrv.address})
+    monitor = Monitor(Limits(10_000, 300))
+
+    def look(timeout: float = 30) -> list[tuple[str, str, str]]:
+        async def once() -> list[Event]:
+            async with Admin(namesrv.address, timeout=timeout) as admin:
+                return await monitor.round(admin, int(time.time() * 1000))
+
+        return [(event.what, event.kind, event.subject) for event in asyncio.run(once())]
+
+    with OurBroker(tmp_path / "second", namesrv.address, name="broker-b") as second:
+        for one in (broker, second):
+            cli.ok("topic", "update", "%DLQ%g", "-b", one.address, "-w", "1", "-r", "1")
+            cli.ok("msg", "send", "%DLQ%g", "x", "--queue", f"{one.name}:0")
+        assert look() == []
+        with stopped(second):
+            assert look(timeout=1) == [("begins", "broker", "broker-b")]
+        assert look() == [("ends", "broker", "broker-b")]
+        cli.ok("msg", "send", "%DLQ%g", "x")
+        assert look() == [("once", "dead", "g")]
 
 
 def test_clients_that_subscribe_otherwise_and_groups_that_are_not_there(

@@ -18,7 +18,7 @@ from mqctl.client.admin.everywhere import ask_each, brokers_of
 from mqctl.client.admin.movedoffsets import MovedOffsets, text_of
 from mqctl.client.admin.progress import GroupProgress, QueueProgress, add_delays, progress_of
 from mqctl.client.clusters import MASTER_ID
-from mqctl.errors import MqError
+from mqctl.errors import ConnectionFailed, MqError, RequestTimeout
 from mqctl.names import is_system_group
 from mqctl.remoting.bodies import OffsetMovedEvent
 from mqctl.times import duration_text
@@ -56,22 +56,32 @@ class Monitor:
     cluster: str | None = None
     groups: Sequence[str] = ()
     troubles: Troubles = field(default_factory=dict)
-    _dead: dict[str, int] | None = None
+    # Dead letters by group, None where a broker that has some never answered.
+    _dead: dict[str, int | None] | None = None
     _moved: MovedOffsets = field(default_factory=MovedOffsets)
 
     async def round(self, admin: Admin, now_ms: int) -> list[Event]:
         """What is new. A cluster that does not answer is news as well."""
         try:
             found = await self._look(admin, now_ms)
-            dead = {one.group: one.messages for one in await dead_letter_topics(admin)}
-            moved = [event async for event in self._moved.news(admin)]
+            dead = {one.group: None if one.failed else one.messages for one in await dead_letter_topics(admin)}
+            moved = await self._news_of_moved(admin)
         except MqError as error:
             # Whether what was wrong is still wrong nobody knows.
             found, dead, moved = {**self.troubles, ("cluster", self.cluster or "all"): error.message}, None, []
         news = [*self._differences(found), *self._died(dead), *self._moves(moved)]
         self.troubles = found
-        self._dead = dead or self._dead
+        if dead is not None:
+            before = self._dead or {}
+            self._dead = before | {group: before.get(group) if now is None else now for group, now in dead.items()}
         return news
+
+    async def _news_of_moved(self, admin: Admin) -> list[OffsetMovedEvent]:
+        """While a broker is silent there are none: they come when it is back, or is not expected any more."""
+        try:
+            return [event async for event in self._moved.news(admin)]
+        except (ConnectionFailed, RequestTimeout):
+            return []
 
     def _differences(self, found: Troubles) -> Iterator[Event]:
         for (kind, subject), detail in found.items():
@@ -81,12 +91,15 @@ class Monitor:
             if (kind, subject) not in found:
                 yield Event(ENDS, kind, subject, detail)
 
-    def _died(self, dead: dict[str, int] | None) -> Iterator[Event]:
+    def _died(self, dead: dict[str, int | None] | None) -> Iterator[Event]:
         """Dead letters that came since the last round; what lay there before is no news."""
         if dead is None or self._dead is None:
             return
         for group, messages in dead.items():
-            more = messages - self._dead.get(group, 0)
+            before = self._dead.get(group, 0)
+            if messages is None or before is None:
+                continue
+            more = messages - before
             if more > 0 and self._concerns(group):
                 yield Event(ONCE, "dead", group, f"{more} more dead letters, {messages} in all")
 

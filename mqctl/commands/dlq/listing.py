@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.admin.deadletters import DeadLetterTopic
     from mqctl.client.admin.selecting import Selection
+    from mqctl.errors import MqError
     from mqctl.remoting.message import ReceivedMessage
 
 # -- list -----------------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def list_groups(
         rows = [
             {"group": each.group, "messages": each.messages, "lastTimestamp": each.last_timestamp}
             for each in found
-            if each.messages or all_groups
+            if each.messages != 0 or all_groups
         ]
         session.print_rows(GROUPS, rows)
         report_missing(session, {name: error for each in found for name, error in each.failed.items()})
@@ -121,13 +122,15 @@ def show(
     )  # fmt: skip
     look_up = session.output not in (None, Format.TABLE, Format.WIDE)
     write = session.stream(LETTER, _letter_line) if template is None else writer(session, template)
+    missing: dict[str, MqError] = {}
 
     async def work(admin: Admin) -> None:
-        async for letter in letters_of(admin, group, selection, max_count):
+        async for letter in letters_of(admin, group, selection, max_count, missing):
             resent = await _resent(admin, letter) if look_up and template is None else None
             write(_letter_row(letter, resent))
 
     session.ask(work)
+    report_missing(session, missing)
 
 
 async def _resent(admin: Admin, letter: ReceivedMessage) -> bool | None:
@@ -190,14 +193,16 @@ def export(
 
     session = session_of(ctx)
     selection = selection_of(session, sql=sql, match=match, since=since, until=until, topic=topic)
+    missing: dict[str, MqError] = {}
     try:
-        number = session.ask(lambda admin: _export(admin, group, selection, file))
+        number = session.ask(lambda admin: _export(admin, group, selection, file, missing))
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror or error}") from None
     session.env.say(f"{number} messages")
+    report_missing(session, missing)
 
 
-async def _export(admin: Admin, group: str, selection: Selection, file: Path) -> int:
+async def _export(admin: Admin, group: str, selection: Selection, file: Path, missing: dict[str, MqError]) -> int:
     from mqctl.client.admin.deadletters import find_dead_letter_topic
     from mqctl.store.offline.stream import Exported, Writer
     from mqctl.store.properties import join_properties
@@ -205,7 +210,7 @@ async def _export(admin: Admin, group: str, selection: Selection, file: Path) ->
     await find_dead_letter_topic(admin, group)
     with file.open("xb") as target:
         stream = Writer(target)
-        async for letter in letters_of(admin, group, selection, None):
+        async for letter in letters_of(admin, group, selection, None, missing):
             stream.write(
                 Exported(
                     topic=letter.topic,

@@ -13,6 +13,7 @@ from mqctl.commands.completing import complete_topics
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.admin.selecting import Selection
+    from mqctl.errors import MqError
     from mqctl.remoting.message import ReceivedMessage
 
 app = noun("List dead letters, show them, send them again, export them.")
@@ -41,14 +42,15 @@ MaxOption = Annotated[int | None, typer.Option("--max", min=1, metavar="N", help
 
 
 async def letters_of(
-    admin: Admin, group: str, selection: Selection, max_count: int | None
+    admin: Admin, group: str, selection: Selection, max_count: int | None, missing: dict[str, MqError]
 ) -> AsyncIterator[ReceivedMessage]:
-    """The oldest first. Raises NotFound for a group without dead letters."""
+    """The oldest first; brokers that do not answer go to `missing`. Raises NotFound for a group without any."""
     from mqctl.client.admin.deadletters import find_dead_letter_topic
     from mqctl.commands.msg.reading import selected
 
     count = 0
-    async for letter in selected(admin, await find_dead_letter_topic(admin, group), "*", selection):
+    topic = await find_dead_letter_topic(admin, group)
+    async for letter in selected(admin, topic, "*", selection, missing=missing):
         yield letter
         count += 1
         if count == max_count:
