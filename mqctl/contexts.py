@@ -36,7 +36,7 @@ class Contexts:
         if name not in self.name_servers:
             known = ", ".join(sorted(self.name_servers)) or "none"
             raise NotFound(
-                f"there is no context {name}", hint=f"known: {known}; add it with `mqctl context add {name} -n ADDR`"
+                f"there is no context {name}", hint=f"known: {known}; make it with `mqctl context set {name} -n ADDR`"
             )
         return self.name_servers[name]
 

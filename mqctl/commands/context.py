@@ -17,10 +17,11 @@ CONTEXTS: Final = [Column("current", show=lambda current: "*" if current else ""
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_contexts)]
 
 
-@app.command(cls=LocalCommand)
-def add(
+@app.command("add", cls=LocalCommand, hidden=True)  # what it was called first
+@app.command("set", cls=LocalCommand)
+def set_context(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: NameArgument,
     namesrv: Annotated[str, typer.Option("-n", "--namesrv", metavar="ADDR[;ADDR]", help="Its name servers.")],
     use: Annotated[bool, typer.Option("--use", help="Make it the current one.")] = False,
 ) -> None:
@@ -28,7 +29,7 @@ def add(
 
     \b
     Example:
-      mqctl context add prod --namesrv '10.0.0.1:9876;10.0.0.2:9876'
+      mqctl context set prod --namesrv '10.0.0.1:9876;10.0.0.2:9876'
     """
     from mqctl.remoting.pool import split_address, split_addresses
 

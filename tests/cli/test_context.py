@@ -16,8 +16,8 @@ def cli(tmp_path: Path) -> Cli:
 
 
 def test_the_first_context_is_current_until_another_is_used(cli: Cli) -> None:
-    cli.ok("context", "add", "prod", "-n", "10.0.0.1:9876; 10.0.0.2:9876")
-    cli.ok("context", "add", "test", "--namesrv", "127.0.0.1:1")
+    cli.ok("context", "set", "prod", "-n", "10.0.0.1:9876; 10.0.0.2:9876")
+    cli.ok("context", "set", "test", "--namesrv", "127.0.0.1:1")
     rows = cli.ok("context", "list", "-o", "json").json
     assert rows == [
         {"current": True, "name": "prod", "namesrv": "10.0.0.1:9876;10.0.0.2:9876"},
@@ -32,7 +32,7 @@ def test_the_first_context_is_current_until_another_is_used(cli: Cli) -> None:
 def test_what_goes_first(cli: Cli) -> None:
     """Each of these refuses connections, and the error says which one was tried."""
     for number, name in enumerate(("current", "chosen", "variable"), 1):
-        cli.ok("context", "add", name, "-n", f"127.0.0.1:{number}")
+        cli.ok("context", "set", name, "-n", f"127.0.0.1:{number}")
     cli.ok("context", "use", "current")
 
     def tried(*options: str, **variables: str) -> str:
@@ -47,8 +47,16 @@ def test_what_goes_first(cli: Cli) -> None:
     assert tried("-n", "127.0.0.1:5", "--context", "chosen") == "127.0.0.1:5"
 
 
-def test_using_one_that_a_variable_hides_is_told(cli: Cli) -> None:
+def test_setting_one_that_is_there_changes_it(cli: Cli) -> None:
+    """`add` is what the command was called first."""
     cli.ok("context", "add", "prod", "-n", "127.0.0.1:1")
+    cli.ok("context", "set", "prod", "--namesrv", "127.0.0.1:2")
+    rows = cli.ok("context", "list", "-o", "json").json
+    assert rows == [{"current": True, "name": "prod", "namesrv": "127.0.0.1:2"}]
+
+
+def test_using_one_that_a_variable_hides_is_told(cli: Cli) -> None:
+    cli.ok("context", "set", "prod", "-n", "127.0.0.1:1")
     ended = Cli({**cli.variables, "NAMESRV_ADDR": "127.0.0.1:2"}).ok("context", "use", "prod")
     assert ended.err == "warning: the variable NAMESRV_ADDR is set and goes before the current context\n"
 
@@ -58,7 +66,7 @@ def test_using_one_that_a_variable_hides_is_told(cli: Cli) -> None:
     [
         (["context", "use", "nowhere"], ExitCode.NOT_FOUND, "there is no context nowhere"),
         (["--context", "nowhere", "topic", "list"], ExitCode.NOT_FOUND, "there is no context nowhere"),
-        (["context", "add", "x", "-n", "no-port"], ExitCode.USAGE, "'no-port' is not an address"),
+        (["context", "set", "x", "-n", "no-port"], ExitCode.USAGE, "'no-port' is not an address"),
     ],
 )
 def test_mistakes(cli: Cli, args: list[str], status: ExitCode, complaint: str) -> None:
@@ -68,7 +76,7 @@ def test_mistakes(cli: Cli, args: list[str], status: ExitCode, complaint: str) -
 
 
 def test_a_damaged_file_is_one_line(cli: Cli, tmp_path: Path) -> None:
-    cli.ok("context", "add", "prod", "-n", "127.0.0.1:1")
+    cli.ok("context", "set", "prod", "-n", "127.0.0.1:1")
     (tmp_path / ".config/mqctl/contexts.json").write_text("{")
     ended = cli("topic", "list")
     assert ended.status == ExitCode.USAGE
@@ -78,4 +86,4 @@ def test_a_damaged_file_is_one_line(cli: Cli, tmp_path: Path) -> None:
 def test_without_a_home_there_are_none(cli: Cli) -> None:
     homeless = Cli({})
     assert homeless.ok("context", "list", "-o", "json").json == []
-    assert homeless("context", "add", "x", "-n", "127.0.0.1:1").status == ExitCode.USAGE
+    assert homeless("context", "set", "x", "-n", "127.0.0.1:1").status == ExitCode.USAGE
