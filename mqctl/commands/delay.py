@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from mqctl.commands.changing import YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.completing import complete_topics
 from mqctl.commands.telling import report_missing
@@ -79,6 +80,7 @@ def cancel(
     ctx: typer.Context,
     msg_id: MessageIdArgument,
     cluster: ClusterOption = None,
+    yes: YesOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be taken back.")] = False,
 ) -> None:
     """Take a message back that waits: it will not be delivered.
@@ -89,19 +91,22 @@ def cancel(
     \b
     Examples:
       mqctl delay cancel 7F00000100002A9F0000000000000001 --dry-run
-      mqctl delay cancel 7F00000100002A9F0000000000000001
+      mqctl delay cancel 7F00000100002A9F0000000000000001 --yes
     """
     session = session_of(ctx)
+    found = session.ask(lambda admin: _named(session, admin, cluster, msg_id))
 
-    async def work(admin: Admin) -> list[Pending]:
+    async def work(admin: Admin) -> None:
         from mqctl.client.admin.pending import Waiting
 
-        found = await _named(session, admin, cluster, msg_id)
-        for pending in found if not dry_run else ():
+        for pending in found:
             await Waiting(admin, pending.broker_name, pending.address).take_back(pending)
-        return found
 
-    session.print_rows(PENDING, [_row(pending) for pending in session.ask(work)])
+    if not dry_run:
+        what = "; ".join(f"to {pending.topic}, due {time_text(pending.due_ms)}" for pending in found)
+        confirm(session, f"Take back {msg_id} {what}; nobody gets it then. Go on?", yes)
+        session.ask(work)
+    session.print_rows(PENDING, [_row(pending) for pending in found])
 
 
 async def _find(

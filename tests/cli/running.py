@@ -59,9 +59,18 @@ class Cli:
 
     variables: Mapping[str, str]
 
-    def __call__(self, *args: str, stdin: bytes = b"", terminal: bool = False, clock: float | None = None) -> Ended:
+    def __call__(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        answer: str | None = None,
+        terminal: bool = False,
+        clock: float | None = None,
+    ) -> Ended:
+        """`answer` is what a person types who is asked; without it nobody is there."""
         out, err = Stream(terminal=terminal), Stream()
-        env = Environment(stdin=Stream(stdin), stdout=out, stderr=err, variables=self.variables)
+        typed = Stream(stdin) if answer is None else Stream(f"{answer}\n".encode(), terminal=True)
+        env = Environment(stdin=typed, stdout=out, stderr=err, variables=self.variables)
         if clock is not None:
             env.clock = lambda: clock
         # What the parser of options prints goes to the process's streams.

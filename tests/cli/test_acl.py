@@ -26,9 +26,9 @@ def test_an_account_from_its_beginning_to_its_end(cli: Cli, broker: OurBroker) -
     [done] = cli.ok(*update, *options, "-o", "json", stdin=SECRET).json
     assert done == would | {"changed": done["changed"]}
     assert done["changed"][-1] == "secretKey"
-    [changed] = cli.ok(*update, "--admin", "-o", "json").json
+    [changed] = cli.ok(*update, "--admin", "--yes", "-o", "json").json
     assert changed["changed"] == ["admin false -> true"]
-    cli.ok(*update, "--default-group-perm", "SUB")
+    cli.ok(*update, "--default-group-perm", "SUB", "--yes")
     [account] = cli.ok("acl", "account", "list", "-o", "json").json
     assert account == {
         "brokerAddr": broker.address,

@@ -55,7 +55,7 @@ def test_a_cluster_becomes_like_another(cli: Cli, other: Cli, topic: str, tmp_pa
     again = other.ok(*load, "--yes")
     assert "nothing differs" in again.err
 
-    other.ok("topic", "update", topic, "-r", "4")
+    other.ok("topic", "update", topic, "-r", "4", "--yes")
     [changed] = other.ok(*load, "--topics", "--yes", "-o", "json").json
     assert (changed["name"], changed["changed"]) == (topic, ["readQueueNums 4 -> 6"])
     other.ok("undo", "--yes")

@@ -252,7 +252,7 @@ def test_producers(cli: Cli, broker: OurBroker, topic: str, group: str) -> None:
 def test_update_changes_what_is_given_and_undo_puts_it_back(cli: Cli, broker: OurBroker, group: str) -> None:
     [created] = cli.ok("consumer", "update", group, "--retry-max", "3", "-o", "json").json
     assert created["before"] is None
-    [row] = cli.ok("consumer", "update", group, "--disable", "-o", "json").json
+    [row] = cli.ok("consumer", "update", group, "--disable", "--yes", "-o", "json").json
     assert row["changed"] == ["consumeEnable true -> false"]
     [config] = cli.ok("consumer", "config", group, "-o", "json").json
     assert (config["consumeEnable"], config["retryMaxTimes"]) == (False, 3)

@@ -57,7 +57,7 @@ def test_listing_showing_and_taking_back(cli: Cli, broker: OurBroker) -> None:
     assert len(cli.ok("delay", "cancel", hour, "--dry-run", "-o", "json").json) == 1
     assert hour in cli.ok("delay", "ls").out
     for taken in (hour, minute):
-        assert len(cli.ok("delay", "cancel", taken, "-o", "json").json) == 1
+        assert len(cli.ok("delay", "cancel", taken, "--yes", "-o", "json").json) == 1
         again = cli("delay", "cancel", taken)
         assert (again.status, taken in again.err) == (ExitCode.NOT_FOUND, True)
     left = cli.ok("delay", "ls", "-o", "json").json

@@ -37,7 +37,7 @@ def test_update_keeps_what_is_not_given(cli: Cli, topic: str) -> None:
 
 def test_update_prints_before_and_after_for_people(cli: Cli, broker: OurBroker, topic: str) -> None:
     cli.ok("topic", "update", topic)
-    ended = cli.ok("topic", "update", topic, "-w", "4", "--perm", "6")
+    ended = cli.ok("topic", "update", topic, "-w", "4", "--perm", "6", "--yes")
     head, line = ended.out.splitlines()
     assert head.split() == ["BROKER", "ADDRESS", "BEFORE", "AFTER"]
     assert line.split() == [broker.name, broker.address, "w8", "r8", "rw", "w4", "r8", "rw"]

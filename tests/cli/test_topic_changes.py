@@ -27,7 +27,7 @@ def queues(cli: Cli, topic: str) -> tuple[int, int]:
 
 def test_perm_of_a_topic_that_exists(cli: Cli, topic: str) -> None:
     cli.ok("topic", "update", topic, "-w", "2", "-r", "2")
-    [row] = cli.ok("topic", "perm", topic, "r", "-o", "json").json
+    [row] = cli.ok("topic", "perm", topic, "r", "--yes", "-o", "json").json
     assert (row["before"]["perm"], row["after"]["perm"], row["after"]["writeQueueNums"]) == ("rw", "r", 2)
     ended = cli("topic", "perm", topic[:-1], "r")
     assert ended.status == ExitCode.NOT_FOUND
@@ -101,7 +101,7 @@ def test_order_is_set_shown_and_forgotten(cli: Cli, topic: str) -> None:
     assert cli("topic", "order", "set", topic, "nonsense").status == ExitCode.USAGE
     cli.ok("topic", "order", "set", topic, "broker-a:3")
     assert cli.ok("topic", "order", "get", topic, "-o", "json").json == [{"topic": topic, "orderConf": "broker-a:3"}]
-    cli.ok("topic", "order", "delete", topic)
+    cli.ok("topic", "order", "delete", topic, "--yes")
     assert cli("topic", "order", "get", topic).status == ExitCode.NOT_FOUND
 
 

@@ -133,8 +133,8 @@ def test_our_commands_at_a_broker_that_wants_signatures(secured: SecuredBroker, 
 
     cli = Cli({**variables, **ADMIN})
     cli.ok("acl", "account", "update", "orderService", "--secret-key", "87654321", "--topic-perms", "a=PUB", *at)
-    cli.ok("acl", "account", "update", "orderService", "--admin", "--group-perms", "g=SUB,h=DENY", *at)
-    cli.ok("acl", "account", "update", "orderService", "--default-topic-perm", "SUB", *at)
+    cli.ok("acl", "account", "update", "orderService", "--admin", "--group-perms", "g=SUB,h=DENY", "--yes", *at)
+    cli.ok("acl", "account", "update", "orderService", "--default-topic-perm", "SUB", "--yes", *at)
     rows = cli.ok("acl", "account", "list", "--show-secrets", "-o", "json", *at).json
     (account,) = [row for row in rows if row["accessKey"] == "orderService"]
     assert (account["secretKey"], account["admin"], account["defaultTopicPerm"]) == ("87654321", True, "SUB")

@@ -104,7 +104,7 @@ def test_topic_commands_at_5_5(apache55_broker: ApacheBroker, unique: Unique, tm
     cli.ok("topic", "update", topic, "-w", "8", "-r", "4")
     assert config() == (8, 4, "rw")
     cli.ok("topic", "update", topic, "-r", "8")
-    cli.ok("topic", "perm", topic, "r")
+    cli.ok("topic", "perm", topic, "r", "--yes")
     assert config() == (8, 8, "r")
     cli.ok("undo", "--yes")
     assert config() == (8, 8, "rw")

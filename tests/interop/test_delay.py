@@ -203,7 +203,7 @@ def test_waiting_messages_move_with_their_store(moving: Moving) -> None:
     cli = Cli({"NAMESRV_ADDR": moving.broker.namesrv})
     [row] = cli.ok("delay", "ls", moving.topic, "-c", moving.broker.cluster, "-o", "json").json
     assert (row["msgId"], row["delayLevel"]) == (last, 2)
-    assert cli("delay", "cancel", last, "-c", moving.broker.cluster).status == ExitCode.TOO_OLD
+    assert cli("delay", "cancel", last, "-c", moving.broker.cluster, "--yes").status == ExitCode.TOO_OLD
     moving.ours()
     everything = [b"apache's", b"here", b"ours", b"there", b"time"]
     got = moving.received(*everything)

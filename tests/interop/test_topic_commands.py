@@ -55,7 +55,7 @@ def test_both_tools_see_the_same(any_broker: AnyBroker, java49: ClientDriver, cl
     [line] = cells(mqadmin(java49, any_broker, "clusterList"), any_broker.cluster)
     assert line[1:5] == [listed["brokerName"], str(listed["brokerId"]), listed["brokerAddr"], listed["version"]]
 
-    cli.ok("topic", "perm", topic, "r")
+    cli.ok("topic", "perm", topic, "r", "--yes")
     [queues] = fastjson.loads(mqadmin(java49, any_broker, "topicRoute", "-t", topic).encode())["queueDatas"]
     assert queues["perm"] == 4
     cli.ok("topic", "delete", topic, "--yes")
@@ -81,7 +81,7 @@ def test_settings_kv_and_cleaning(any_broker: AnyBroker, java49: ClientDriver, c
     assert {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": f"{any_broker.name}:2"} in cli.ok(
         "namesrv", "kv", "list", "ORDER_TOPIC_CONFIG", "-o", "json"
     ).json
-    cli.ok("topic", "order", "delete", topic)
+    cli.ok("topic", "order", "delete", topic, "--yes")
     for command in ("cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"):
         cli.ok(command, "-b", any_broker.address)
     assert {"bindAddress", "listenPort"} & {row["key"] for row in cli.ok("namesrv", "config", "get", "-o", "json").json}

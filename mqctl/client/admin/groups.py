@@ -58,7 +58,7 @@ async def update_group(
 
 
 @dataclass(frozen=True, slots=True)
-class Deletable:
+class Reach:
     """A group and what hangs on it."""
 
     group: str
@@ -67,16 +67,16 @@ class Deletable:
     behind: int
 
 
-async def find_deletable(admin: Admin, group: str, asked: Mapping[str, str]) -> Deletable:
+async def find_reach(admin: Admin, group: str, asked: Mapping[str, str]) -> Reach:
     """On those of the brokers that have the group. Raises NotFound."""
     brokers = (await known_groups(admin, asked)).find(group)
     [progress] = await progress_of(admin, KnownGroups({group: brokers}, {}), [group])
     clients = len(progress.connection.connection_set) if progress.connection is not None else 0
-    return Deletable(group, brokers, clients, progress.behind)
+    return Reach(group, brokers, clients, progress.behind)
 
 
 async def delete_everywhere(
-    admin: Admin, found: Deletable, *, offsets: bool, topics: bool, dry_run: bool
+    admin: Admin, found: Reach, *, offsets: bool, topics: bool, dry_run: bool
 ) -> tuple[list[Outcome], dict[str, MqError]]:
     """What happened at each broker, and by topic and address why a topic of the group is still there."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -11,11 +11,12 @@ from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.selecting import BrokerOption, ClusterOption
 from mqctl.commands.telling import report_missing
-from mqctl.output import Column
+from mqctl.output import Column, cell_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.admin.acl import Account
+    from mqctl.client.admin.everywhere import Answers
 
 account = noun("Show and change accounts.")
 app.add_typer(account, name="account")
@@ -101,6 +102,7 @@ def update(
     ] = None,
     cluster: ClusterOption = None,
     broker: BrokerOption = None,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Create an account, or change one, on all brokers.
@@ -111,7 +113,7 @@ def update(
     Examples:
       mqctl acl account update order-service --secret-key - --topic-perms 'orders=PUB|SUB'
       mqctl acl account update order-service --default-topic-perm DENY --dry-run
-      mqctl acl account update operators --secret-key 12345678 --admin -c DefaultCluster
+      mqctl acl account update operators --secret-key 12345678 --admin -c DefaultCluster --yes
     """
     from mqctl.client.admin.acl import change_account
 
@@ -129,16 +131,35 @@ def update(
     }
     wish = {name: value for name, value in given.items() if value is not None}
 
-    async def work(admin: Admin, address: str) -> tuple[Account | None, Account | None]:
-        return await change_account(admin, address, access_key, wish, dry_run=dry_run)
+    def change(only_plan: bool) -> Answers[tuple[Account | None, Account | None]]:
+        async def work(admin: Admin, address: str) -> tuple[Account | None, Account | None]:
+            return await change_account(admin, address, access_key, wish, dry_run=only_plan)
 
-    answers = everywhere(session, cluster, broker, work)
+        return everywhere(session, cluster, broker, work)
+
+    new_secret = "secretKey" in wish
+    if not (dry_run or yes):
+        _confirm_change(session, access_key, change(True).given, new_secret)
+    answers = change(dry_run)
     rows = [
-        {"brokerAddr": address, "accessKey": access_key, "changed": _changes(before, after, "secretKey" in wish)}
+        {"brokerAddr": address, "accessKey": access_key, "changed": _changes(before, after, new_secret)}
         for address, (before, after) in answers.given.items()
     ]
     session.print_rows(CHANGED, rows)
     report_missing(session, answers.failed)
+
+
+def _confirm_change(
+    session: Session, access_key: str, plans: dict[str, tuple[Account | None, Account | None]], new_secret: bool
+) -> None:
+    """Nobody signs with an account yet that is new."""
+    changed = {
+        address: _changes(before, after, new_secret) for address, (before, after) in plans.items() if before is not None
+    }
+    if any(changed.values()):
+        what = "; ".join(dict.fromkeys(change for changes in changed.values() for change in changes))
+        where = ", ".join(address for address, changes in changed.items() if changes)
+        confirm(session, f"Change the account {access_key} on {where}: {what}. Go on?", yes=False)
 
 
 def _listed(text: str | None) -> list[str] | None:
@@ -148,15 +169,11 @@ def _listed(text: str | None) -> list[str] | None:
 def _changes(before: Account | None, after: Account | None, new_secret: bool) -> list[str]:
     old, new = before or {}, after or {}
     changed = [
-        f"{name} {_text(old.get(name))} -> {_text(new.get(name))}"
+        f"{name} {cell_text(old.get(name))} -> {cell_text(new.get(name))}"
         for name in FIELDS
         if name != "secretKey" and old.get(name) != new.get(name)
     ]
     return [*changed, "secretKey"] if new_secret else changed
-
-
-def _text(value: Any) -> str:
-    return " ".join(value) if isinstance(value, list) else "-" if value is None else str(value).lower() or "-"
 
 
 @account.command(cls=AdminCommand)

@@ -13,12 +13,13 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.consumer.shared import GroupArgument, app, find_groups
 from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
 from mqctl.commands.telling import report_missing
-from mqctl.output import Column
+from mqctl.figures import count_text
+from mqctl.output import Column, cell_text
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
     from mqctl.client.admin.consumers import GroupConfig
-    from mqctl.client.admin.groups import Deletable, Outcome
+    from mqctl.client.admin.groups import Outcome, Reach
     from mqctl.errors import MqError
 
 
@@ -87,6 +88,7 @@ def update(
     orderly: Annotated[bool | None, typer.Option("--orderly/--no-orderly", help="RocketMQ 5 only.")] = None,
     cluster: ClusterOption = None,
     broker: BrokerOption = None,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Create a consumer group, or change one.
@@ -98,6 +100,7 @@ def update(
     Examples:
       mqctl consumer update order-service --retry-max 5
       mqctl consumer update order-service --disable --dry-run
+      mqctl consumer update order-service --disable --yes
     """
     from mqctl.client.admin.groups import update_group
 
@@ -119,8 +122,29 @@ def update(
     async def work(admin: Admin) -> list[Outcome]:
         return await update_group(admin, group, wish, await chosen_masters(admin, cluster, broker), dry_run=dry_run)
 
+    async def find(admin: Admin) -> Reach | None:
+        return await _find_stopped(admin, group, await chosen_masters(admin, cluster, broker))
+
+    if enable is False and not dry_run and (found := session.ask(find)) is not None:
+        confirm(session, f"Keep the group {group} from consuming on {_reach_text(found)}. Go on?", yes)
     outcomes = session.ask(work)
     _finish(session, "update of" if not dry_run else None, group, outcomes)
+
+
+async def _find_stopped(admin: Admin, group: str, brokers: dict[str, str]) -> Reach | None:
+    """None where the group may not consume as it is, or does not exist."""
+    from mqctl.client.admin.groups import find_reach, update_group
+
+    outcomes = await update_group(admin, group, {}, brokers, dry_run=True)
+    running = {one.broker_name: one.address for one in outcomes if one.before and one.before.get("consumeEnable")}
+    return await find_reach(admin, group, running) if running else None
+
+
+def _reach_text(found: Reach) -> str:
+    return (
+        f"{', '.join(found.brokers)}: {count_text(found.clients)} clients are connected, "
+        f"{count_text(found.behind)} messages are unread"
+    )
 
 
 def _finish(
@@ -143,7 +167,7 @@ def _finish(
 def _changed_row(outcome: Outcome) -> dict[str, Any]:
     before, after = outcome.before or {}, outcome.after or {}
     changed = [
-        f"{field} {_value(before.get(field))} -> {_value(after.get(field))}"
+        f"{field} {cell_text(before.get(field))} -> {cell_text(after.get(field))}"
         for field in dict.fromkeys([*before, *after])
         if before.get(field) != after.get(field) and (field != "groupName" or outcome.after is None)
     ]
@@ -154,10 +178,6 @@ def _changed_row(outcome: Outcome) -> dict[str, Any]:
         "before": outcome.before,
         "after": outcome.after,
     }
-
-
-def _value(value: Any) -> str:
-    return "-" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # -- delete ---------------------------------------------------------------------------------------------
@@ -186,18 +206,17 @@ def delete(
       mqctl consumer delete order-service --dry-run
       mqctl consumer delete order-service --offsets --yes
     """
-    from mqctl.client.admin.groups import delete_everywhere, find_deletable
+    from mqctl.client.admin.groups import delete_everywhere, find_reach
 
     session = session_of(ctx)
     one_of(cluster, broker)
 
-    async def find(admin: Admin) -> Deletable:
-        return await find_deletable(admin, group, await chosen_masters(admin, cluster, broker))
+    async def find(admin: Admin) -> Reach:
+        return await find_reach(admin, group, await chosen_masters(admin, cluster, broker))
 
     found = session.ask(find)
     question = (
-        f"Delete the group {group} on {', '.join(found.brokers)}: {found.clients} clients are connected, "
-        f"{found.behind} messages are unread{', its offsets go' if offsets else ''}"
+        f"Delete the group {group} on {_reach_text(found)}{', its offsets go' if offsets else ''}"
         f"{', retries and dead letters go' if topics else ''}. Go on?"
     )
     if dry_run:

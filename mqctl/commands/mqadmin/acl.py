@@ -26,6 +26,7 @@ ACL: Final = {
             "t topicPerms": "--topic-perms",
             "g groupPerms": "--group-perms",
         },
+        always="--yes",
     ),
     "deleteAclConfig": _DELETE,
     "deleteAccessConfig": _DELETE,

@@ -36,6 +36,7 @@ CONSUMERS: Final = {
             "a notifyConsumerIdsChanged": "--notify/--no-notify",
             "o consumeMessageOrderly": "--orderly/--no-orderly",
         },
+        always="--yes",
     ),
     "updateSubGroupList": Old(
         "consumer apply",

@@ -21,16 +21,21 @@ TOPICS: Final = {
             "u unit": "--unit/--no-unit",
             "s hasUnitSub": "--unit-sub/--no-unit-sub",
         },
+        always="--yes",
     ),
     "deleteTopic": Old("topic delete", {"t topic": "TOPIC", "c clusterName": "--cluster"}, always="--yes"),
     "updateTopicPerm": Old(
-        "topic perm", {"t topic": "TOPIC", "p perm": "PERM", "b brokerAddr": "--broker", "c clusterName": "--cluster"}
+        "topic perm",
+        {"t topic": "TOPIC", "p perm": "PERM", "b brokerAddr": "--broker", "c clusterName": "--cluster"},
+        always="--yes",
     ),
     "topicRoute": Old("topic route", {"t topic": "TOPIC", "l list": "!"}),
     "topicStatus": Old("topic stats", {"t topic": "TOPIC", "c cluster": ""}),
     "topicClusterList": Old("topic clusters", {"t topic": "TOPIC"}),
     "topicList": Old("topic list", {"c clusterModel": "--groups!"}),
-    "updateOrderConf": Old("topic order", {"m method": "METHOD", "t topic": "TOPIC", "v orderConf": "CONF"}),
+    "updateOrderConf": Old(
+        "topic order", {"m method": "METHOD", "t topic": "TOPIC", "v orderConf": "CONF"}, asks_for="delete"
+    ),
     "allocateMQ": Old("topic allocate", {"t topic": "TOPIC", "i ipList": "--clients"}),
     "statsAll": Old("topic stats", {"t topic": "TOPIC", "a activeTopic": "--active!"}, always="--all"),
     "updateTopicList": Old(

@@ -25,11 +25,13 @@ from mqctl.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Old:
-    """`command`: our words. `flags`: by mqadmin's letter and long name, `"g groupName"`. `always`: added each time."""
+    """`command`: our words. `flags`: by mqadmin's letter and long name, `"g groupName"`. `always`: added each time.
+    `asks_for`: the one verb among its arguments that needs --yes."""
 
     command: str
     flags: Mapping[str, str]
     always: str = ""
+    asks_for: str | None = None
 
 
 # What every command of mqadmin takes.
@@ -81,7 +83,9 @@ def _translate(name: str, old: Old, targets: Mapping[str, str], words: Sequence[
             arguments[target] = value
         else:
             options += _option(target, value)
-    return [*old.command.split(), *_in_order(old, arguments), *options, *old.always.split()]
+    given = _in_order(old, arguments)
+    yes = ["--yes"] if old.asks_for in given[:1] else []
+    return [*old.command.split(), *given, *options, *old.always.split(), *yes]
 
 
 def _in_order(old: Old, arguments: Mapping[str, str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from mqctl.commands.changing import DryRunOption
+from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.storing import store
 from mqctl.commands.topic.shared import TopicArgument, app
@@ -59,14 +59,17 @@ def set_order(
 
 
 @order.command(cls=AdminCommand)
-def delete(ctx: typer.Context, topic: TopicArgument, dry_run: DryRunOption = False) -> None:
+def delete(ctx: typer.Context, topic: TopicArgument, yes: YesOption = False, dry_run: DryRunOption = False) -> None:
     """Forget that a topic is ordered, at all name servers.
 
     \b
     Example:
-      mqctl topic order delete orders
+      mqctl topic order delete orders --yes
     """
-    _put(session_of(ctx), topic, None, dry_run)
+    session = session_of(ctx)
+    if not dry_run:
+        confirm(session, f"Forget at {session.name_servers} that {topic} is ordered. Go on?", yes)
+    _put(session, topic, None, dry_run)
 
 
 def _put(session: Session, topic: str, conf: str | None, dry_run: bool) -> None:

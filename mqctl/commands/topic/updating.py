@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mqctl.commands.changing import DryRunOption
+from mqctl.commands.changing import DryRunOption, YesOption
 from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
+from mqctl.commands.topic.losing import confirm_losses
 from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, report, without_master
 from mqctl.remoting.topicbits import MAX_QUEUES
 
@@ -35,25 +36,32 @@ def update(
     ] = None,
     cluster: ClusterOption = None,
     broker: BrokerOption = None,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Create a topic, or change one.
 
     On all masters of the cluster; -c chooses one where there are several. What is not given stays as it is; a new
     topic gets 8 write queues, 8 read queues and perm rw. To take queues away without losing messages, see
-    `mqctl topic resize`.
+    `mqctl topic resize`; before this command takes queues or rights away it asks.
 
     \b
     Examples:
       mqctl topic update orders
       mqctl topic update orders -w 16 -r 16
-      mqctl topic update orders --perm r -b 127.0.0.1:10911
+      mqctl topic update orders --perm r -b 127.0.0.1:10911 --yes
     """
     from mqctl.client.admin.topics import Wish
 
     one_of(cluster, broker)
     wish = Wish(read_queues, write_queues, _perm(perm), order, unit, unit_sub)
     session = session_of(ctx)
+
+    async def plan(admin: Admin) -> list[Outcome]:
+        return (await _update(admin, topic, wish, cluster, broker, dry_run=True))[0]
+
+    if not (dry_run or yes):
+        confirm_losses(session, plan)
     outcomes, ordered = session.ask(lambda admin: _update(admin, topic, wish, cluster, broker, dry_run))
     report(session, outcomes, None if dry_run else f"update of topic {topic}", ordered=ordered)
 
@@ -65,13 +73,14 @@ def perm(
     perm: Annotated[str, typer.Argument(metavar="PERM", help="rw, r or w; or 6, 4, 2.")],
     cluster: ClusterOption = None,
     broker: BrokerOption = None,
+    yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Say whether clients may read and write a topic that exists, on all brokers that have it or on some.
 
     \b
     Examples:
-      mqctl topic perm orders r
+      mqctl topic perm orders r --yes
       mqctl topic perm orders rw -b broker-a
     """
     from mqctl.client.admin.topics import Wish
@@ -79,6 +88,8 @@ def perm(
     one_of(cluster, broker)
     wish = Wish(perm=_perm(perm))
     session = session_of(ctx)
+    if not (dry_run or yes):
+        confirm_losses(session, lambda admin: _change_existing(admin, topic, wish, cluster, broker, dry_run=True))
     outcomes = session.ask(lambda admin: _change_existing(admin, topic, wish, cluster, broker, dry_run))
     report(session, outcomes, None if dry_run else f"permission of topic {topic}")
 
