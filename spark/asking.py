@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from mqctl.errors import NotFound
 from spark.names import is_user_topic
+from spark.queueless import queueless
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,15 +30,10 @@ def check_topics(stores: Stores, ask: Ask) -> None:
     for folder in stores.folders() if missing else ():
         missing -= folder.config("topics.json").get("topicConfigTable", {}).keys()
         missing -= {queue.topic for queue in folder.queues(frozenset(missing))}
-    if missing and not _lost_queues(stores):
+    if missing and not queueless(stores):
         raise NotFound(
             f"no store has the topic {', '.join(sorted(missing))}", hint="mqctl analyze traffic --by topic lists them"
         )
-
-
-def _lost_queues(stores: Stores) -> bool:
-    """Whether one of the stores has a log and no consume queues."""
-    return any(folder.log_files() and next(folder.queues(), None) is None for folder in stores.folders())
 
 
 def messages_asked(stores: Stores, ask: Ask, *columns: str, **options: Any) -> DataFrame:
@@ -50,7 +46,7 @@ def entries_asked(stores: Stores, ask: Ask, *columns: str, **options: Any) -> Da
     """The same, whenever stored, from the entries of the consume queues: store, topic, queue_id, size and tags_code are
     there. Where those were lost the log must do, which has no tags codes. Raises NotFound."""
     check_topics(stores, ask)
-    if _lost_queues(stores) and "tags_code" not in columns:
+    if queueless(stores) and "tags_code" not in columns:
         return stores.messages(*columns, topics=ask.topic, **options)
     return stores.queues(*columns, topics=ask.topic, **options)
 

@@ -11,10 +11,10 @@ from mqctl.store.checkpoint import FILE_SIZE, NO_CHECKPOINT, NO_TIMES, parse_che
 from mqctl.store.scan.bounds import Bounds
 from mqctl.store.scan.storage import join
 from spark.findings import Finding, damage, note
-from spark.stores import Stores
 
 if TYPE_CHECKING:
     from mqctl.store.scan.folder import StoreFolder
+    from spark.stores import Stores
 
 NAME: Final = "checkpoint"
 
@@ -40,6 +40,6 @@ def _last_of_queues(folder: StoreFolder) -> int:
 
 def _last_of_log(stores: Stores, folder: StoreFolder) -> int:
     """The queues may be behind, or lack the last message's. All of the log is read, so only ask when they do not do."""
-    messages = Stores(stores.spark, f"{folder.name}={folder.root}").messages("store_time")
+    messages = stores.only(folder).messages("store_time")
     (row,) = messages.agg(F.unix_millis(F.max("store_time")).alias("last_ms")).collect()
     return int(row["last_ms"] or 0)

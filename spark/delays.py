@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from spark.asking import check_topics
 from spark.existing import existing
+from spark.queueless import notes, queueless
 from spark.result import Ask, Plot, Result
 from spark.timerprogress import timer_progress
 
@@ -35,15 +37,17 @@ _COLUMNS: Final = ("store", "queue_id", "queue_offset", "size", "msg_id", "uniq_
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per topic and level; with `by` "message" one per message, the next one first; with a bucket one per topic
     and span of time."""
+    check_topics(stores, ask)
     found = pending(stores)
     if ask.topic:
         found = found.where(F.col("topic").isin(*ask.topic))
+    told = notes(stores, "when messages with a delay level come is not known")
     if ask.by == ("message",):
-        return Result("Pending messages", _messages(found, ask))
+        return Result("Pending messages", _messages(found, ask), told)
     if ask.bucket_s:
         plot = Plot("bars", "due", "messages", "topic", "Messages that become due")
-        return Result("Pending messages by time", _buckets(found, ask.bucket_s), plot=plot)
-    return Result("Pending messages", _summary(found, ask.now_ms))
+        return Result("Pending messages by time", _buckets(found, ask.bucket_s), told, plot=plot)
+    return Result("Pending messages", _summary(found, ask.now_ms), told)
 
 
 def pending(stores: Stores) -> DataFrame:
@@ -65,8 +69,12 @@ def pending(stores: Stores) -> DataFrame:
 
 
 def waiting_entries(stores: Stores) -> DataFrame:
-    """store, queue_id, queue_offset, due of what waits with a delay level."""
+    """store, queue_id, queue_offset, due of what waits with a delay level. Where there are no queues, `due` is not
+    known."""
     entries = stores.queues("store", "queue_id", "queue_offset", "tags_code", topics=[SCHEDULE_TOPIC])
+    if lost := queueless(stores):
+        messages = stores.only(*lost).messages("store", "queue_id", "queue_offset", topics=[SCHEDULE_TOPIC])
+        entries = entries.unionByName(messages.withColumn("tags_code", F.lit(None).cast("bigint")))
     progress = stores.delay_offsets().select(
         "store", (F.col("level") - 1).alias("queue_id"), F.col("queue_offset").alias("next_offset")
     )

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from pyspark.sql import SparkSession
 
-from mqctl.errors import NotFound
+from mqctl.store.scan.locate import locate
 from spark.channel import Channel
 from spark.failures import failure_of
 from spark.plain import columns, rows
@@ -19,6 +19,7 @@ from spark.progress import Progress
 from spark.request import Request
 from spark.result import Ask, Result
 from spark.stores import Stores
+from spark.vanishing import Vanishing
 from spark.writing import write
 
 
@@ -42,7 +43,6 @@ def serve(request: Request, channel: Channel) -> int:
         spark = SparkSession.builder.appName(f"mqctl analyze {request.job}").getOrCreate()
         spark.sparkContext.setLogLevel("WARN")
         stores = Stores(spark, request.stores)
-        check_topics(stores, request.ask)
     except Exception as error:  # whatever it is, someone waits for a line
         return tell(channel, error)
     if request.prompt:
@@ -56,29 +56,19 @@ def serve(request: Request, channel: Channel) -> int:
     return status
 
 
-def check_topics(stores: Stores, ask: Ask) -> None:
-    """Raises NotFound for one that no store has or had: rows about nothing would look like an answer."""
-    missing = set(ask.topic)
-    for folder in stores.folders():
-        if missing:
-            missing -= folder.config("topics.json").get("topicConfigTable", {}).keys()
-            missing -= {queue.topic for queue in folder.queues(frozenset(missing))}
-    if missing:
-        raise NotFound(f"no store has the topic {', '.join(sorted(missing))}")
-
-
 def answer(request: Request, ask: Ask, stores: Stores, channel: Channel) -> int:
     try:
         with Progress(stores.spark.sparkContext, channel):
+            vanishing = Vanishing([*stores.folders(), *(locate(ask.other) if ask.other else ())])
             result: Result = importlib.import_module(f"spark.{request.job}").run(stores, ask)
-            send(request, result, channel)
+            send(request, result, vanishing, channel)
     except Exception as error:
         return tell(channel, error)
     channel.send("done", status=result.exit_code)
     return result.exit_code
 
 
-def send(request: Request, result: Result, channel: Channel) -> None:
+def send(request: Request, result: Result, vanishing: Vanishing, channel: Channel) -> None:
     """The rows, or that they are written. Everything is computed before the first word, so that there is either an
     answer or an error."""
     head = {
@@ -90,10 +80,11 @@ def send(request: Request, result: Result, channel: Channel) -> None:
     if request.out:
         write(frame, request.format, request.out, request.run)
     found = list(rows(frame.limit(request.max_rows + 1))) if request.rows else []
+    notes = [*result.notes, *vanishing.notes()]
     channel.send("result", **head)
     for row in found[: request.max_rows]:
         channel.send("row", values=row)
-    for note in result.notes:
+    for note in notes:
         channel.send("note", text=note)
     if len(found) > request.max_rows:
         channel.send("note", text=f"these are the first {request.max_rows} rows; --out DIR takes all of them")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark.queueless import is_queueless
+
 if TYPE_CHECKING:
     from mqctl.store.scan.folder import StoreFolder
     from spark.stores import Stores
 
 
 def existing(stores: Stores, *topics: str) -> list[str]:
-    """Those that some store has queues of. A store that lost all its queues may have any."""
+    """Those that some store has queues of. A store without queues may have any."""
     return [topic for topic in topics if any(_may_have(folder, topic) for folder in stores.folders())]
 
 
@@ -21,6 +23,4 @@ def existing_like(stores: Stores, *prefixes: str) -> list[str]:
 
 
 def _may_have(folder: StoreFolder, topic: str) -> bool:
-    if next(folder.queues(frozenset({topic})), None) is not None:
-        return True
-    return next(folder.queues(), None) is None and bool(folder.log_files())
+    return next(folder.queues(frozenset({topic})), None) is not None or is_queueless(folder)

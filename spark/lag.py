@@ -1,8 +1,8 @@
 """How far consumer groups are behind, per queue, and which queues nobody reads.
 
 A group is behind by what lies between its offset in config/consumerOffset.json and the end of the queue, which takes a
-few reads in the queue's last file: the log is not opened. With `seconds` one record per late queue is read, the one
-that the group will get next; the group is behind since that was stored.
+few reads in the queue's last file: the log is not opened, unless a store has no queues. With `seconds` one record per
+late queue is read, the one that the group will get next; the group is behind since that was stored.
 
 As in `mqadmin consumerProgress` a group reads every queue of a topic for which it has any offset, from 0 where it has
 none. A running broker writes offsets down every few seconds, so they are a little old. What there is beyond mqadmin's
@@ -35,6 +35,7 @@ from mqctl.store.scan.schema import TABLES
 from mqctl.store.scan.tables import ConfigPart
 from spark.asking import check_topics
 from spark.names import is_system_topic
+from spark.queueless import notes, queueless
 from spark.result import Plot, Result
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ TOPIC_GONE: Final = "topic gone"
 UNREAD: Final = "unread"
 
 Row = tuple[Any, ...]
+Ends = dict[tuple[str, str, int], QueueBounds]  # by store, topic and queue
 
 
 class Reader(NamedTuple):
@@ -79,8 +81,9 @@ def run(stores: Stores, ask: Ask) -> Result:
     """One row per group and queue, the furthest behind first; with `by` one for all queues that agree in it."""
     check_topics(stores, ask)
     _check_groups(stores, ask)
-    places = [place for folder in stores.folders() for place in _places(folder, ask)]
-    measure = partial(_measure, stores.folders(), ask.now_ms if ask.seconds else None)
+    ends = _ends_in_log(stores, ask)
+    places = [place for folder in stores.folders() for place in _places(folder, ends, ask)]
+    measure = partial(_measure, stores.folders(), ends, ask.now_ms if ask.seconds else None)
     found = stores.spark.createDataFrame(stores.spark.sparkContext.parallelize(places).mapPartitions(measure), _SCHEMA)
     if ask.by:
         found = _together(found, ask)
@@ -89,6 +92,7 @@ def run(stores: Stores, ask: Ask) -> Result:
     return Result(
         "Messages not consumed yet",
         rows if ask.seconds else rows.drop("seconds"),
+        notes(stores, "where they would end was looked up in the log"),
         plot=Plot("bars", "topic", "lag", "group", "Messages behind"),
     )
 
@@ -109,17 +113,33 @@ def _config_rows(folder: StoreFolder, table: str) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
+def _ends_in_log(stores: Stores, ask: Ask) -> Ends:
+    """Of the queues that stores without queues should have."""
+    lost = queueless(stores)
+    if not lost:
+        return {}
+    queue = ("store", "topic", "queue_id")
+    records = stores.only(*lost).messages(*queue, "queue_offset", topics=ask.topic)
+    found = records.groupBy(*queue).agg(F.min("queue_offset"), F.max("queue_offset") + 1).collect()
+    return {(store, topic, queue_id): QueueBounds(topic, queue_id, *ends) for store, topic, queue_id, *ends in found}
+
+
 # -- who reads what: from the config files --------------------------------------------------------------
 
 
-def _places(folder: StoreFolder, ask: Ask) -> Iterator[Place]:
+def _places(folder: StoreFolder, ends: Ends, ask: Ask) -> Iterator[Place]:
     readers = _readers(folder, ask)
     if not ask.group:
-        for queue in folder.queues(frozenset(ask.topic)):
-            if ask.topic or not (is_system_topic(queue.topic) or queue.topic.startswith(DLQ_PREFIX)):
-                readers.setdefault((queue.topic, queue.queue_id), [])
+        for topic, queue_id in _queues(folder, ends, ask):
+            if ask.topic or not (is_system_topic(topic) or topic.startswith(DLQ_PREFIX)):
+                readers.setdefault((topic, queue_id), [])
     for (topic, queue_id), groups in readers.items():
         yield Place(folder.name, topic, queue_id, groups)
+
+
+def _queues(folder: StoreFolder, ends: Ends, ask: Ask) -> Iterator[tuple[str, int]]:
+    yield from ((queue.topic, queue.queue_id) for queue in folder.queues(frozenset(ask.topic)))
+    yield from ((topic, queue_id) for store, topic, queue_id in ends if store == folder.name)
 
 
 def _readers(folder: StoreFolder, ask: Ask) -> dict[tuple[str, int], list[Reader]]:
@@ -147,12 +167,12 @@ def _committed(folder: StoreFolder, ask: Ask) -> dict[tuple[str, str], dict[int,
 # -- how far it is: looked up by executors --------------------------------------------------------------
 
 
-def _measure(folders: list[StoreFolder], now_ms: int | None, places: Iterable[Place]) -> Iterator[Row]:
+def _measure(folders: list[StoreFolder], ends: Ends, now_ms: int | None, places: Iterable[Place]) -> Iterator[Row]:
     """A queue without readers is unread if there is anything in it."""
     stores = {folder.name: Bounds(folder) for folder in folders}
     for store, topic, queue_id, readers in places:
         bounds = stores[store]
-        queue = bounds.queue(topic, queue_id)
+        queue = ends.get((store, topic, queue_id)) or bounds.queue(topic, queue_id)
         for group, at, gone in readers:
             lag = max(0, queue.max_offset - at)
             seconds = _seconds(bounds, queue, at, now_ms) if lag else 0.0

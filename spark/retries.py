@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import functions as F
 
 from mqctl.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from spark.asking import check_topics
 from spark.delays import waiting_entries
 from spark.existing import existing, existing_like
+from spark.queueless import notes, queueless
 from spark.result import Ask, Result
 
 if TYPE_CHECKING:
@@ -32,31 +34,34 @@ STATES: Final = ("waiting", "delivered", "dead")
 
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per group and topic; with `by` "message" one per message, those with the most attempts first."""
+    check_topics(stores, ask)
     found = chains(attempts(stores, ask))
     if ask.topic:
         found = found.where(F.col("topic").isin(*ask.topic))
     if ask.group:
         found = found.where(F.col("group").isin(*ask.group))
+    told = notes(stores, "when a message comes again is not known")
     if ask.by == ("message",):
         rows = found.orderBy(F.desc("attempts"), F.desc("last"), "origin").limit(ask.top)
-        return Result("Retried messages", rows)
-    return Result("Retries and dead letters", _summary(found))
+        return Result("Retried messages", rows, told)
+    return Result("Retries and dead letters", _summary(found), told)
 
 
 def attempts(stores: Stores, ask: Ask) -> DataFrame:
     """One row per copy that was delivered again, waits for it, or is a dead letter. Copies that have waited are left
     out: what was delivered then is there as well."""
     topics = [*existing(stores, SCHEDULE_TOPIC), *existing_like(stores, RETRY_PREFIX, DLQ_PREFIX)]
-    copies = stores.messages(*_COLUMNS, topics=topics, since_ms=ask.since_ms, until_ms=ask.until_ms)
-    copies = copies if topics else copies.limit(0)  # without topics these would be all messages
+    lost = queueless(stores)  # of which groups there are copies, only all of the log tells
+    copies = stores.messages(*_COLUMNS, topics=() if lost else topics, since_ms=ask.since_ms, until_ms=ask.until_ms)
+    copies = copies if topics or lost else copies.limit(0)  # without topics these would be all messages
     waits = F.col("topic") == SCHEDULE_TOPIC
     target = F.when(waits, _property("REAL_TOPIC")).otherwise(F.col("topic"))
-    due = waiting_entries(stores).withColumn("topic", F.lit(SCHEDULE_TOPIC))
+    due = waiting_entries(stores).withColumns({"topic": F.lit(SCHEDULE_TOPIC), "still_waits": F.lit(True)})
     return (
         copies.withColumn("target", target)
         .where(F.col("target").startswith(RETRY_PREFIX) | F.col("target").startswith(DLQ_PREFIX))
         .join(due, ["store", "topic", "queue_id", "queue_offset"], "left")
-        .where(~waits | F.col("due").isNotNull())
+        .where(~waits | F.col("still_waits"))
         .select(
             F.regexp_extract("target", "^%(?:RETRY|DLQ)%(.*)$", 1).alias("group"),
             F.coalesce(_property("RETRY_TOPIC"), _property("REAL_TOPIC")).alias("topic"),

@@ -26,6 +26,10 @@ class Stores:
     def folders(self) -> list[StoreFolder]:
         return list(self._folders)
 
+    def only(self, *folders: StoreFolder) -> Stores:
+        """These of them, under the names that they have here."""
+        return Stores(self.spark, ";".join(f"{folder.name}={folder.root}" for folder in folders))
+
     def messages(
         self,
         *columns: str,

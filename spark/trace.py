@@ -22,12 +22,13 @@ from mqctl.names import (
     TRANS_HALF_TOPIC,
 )
 from mqctl.store.record import decode_msg_id
+from spark.asking import check_topics
 from spark.delays import pending
 from spark.result import Ask, Result
 from spark.transactions import ended_halves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from pyspark.sql import DataFrame, Row
@@ -55,20 +56,29 @@ def run(stores: Stores, ask: Ask) -> Result:
     groups have gone past it."""
     if not ask.key:
         raise ConfigError("no key was given", hint="give a key, a unique key (a producer's message id) or an offset id")
-    copies = _copies(stores, ask).orderBy("store_time", "phys_offset", "store").limit(MOST_ROWS).collect()
+    check_topics(stores, ask)
+    found = _copies(stores, ask).orderBy("store_time", "phys_offset", "store").limit(MOST_ROWS + 1).collect()
+    copies = found[:MOST_ROWS]
     if not copies:
         raise NotFound(f"no message has the key or id {ask.key}", hint="keys are compared as a whole; case counts")
     due, ended, readers = _due(stores, copies), _ended(stores, copies), _readers(stores, copies)
     rows = []
     for copy in copies:
-        until = due.get((copy["store"], copy["msg_id"]))
-        step = _step(copy, waits=until is not None, is_ended=_place(copy) in ended)
+        waiting = copy["store"], copy["msg_id"]
+        step = _step(copy, waits=waiting in due, is_ended=_place(copy) in ended)
         read_by = [group for group, reached in readers.get(_place(copy)[:3], []) if reached > copy["queue_offset"]]
-        told = (copy["store_time"], step, *_place(copy), until, ", ".join(read_by))
+        told = (copy["store_time"], step, *_place(copy), due.get(waiting), ", ".join(read_by))
         rows.append((*told, copy["keys"], copy["uniq_key"], copy["msg_id"]))
-    messages = len({copy["uniq_key"] or copy["msg_id"] for copy in copies})
-    notes = [f"{messages} different messages have this key"] if messages > 1 else []
+    notes = list(_notes(copies, is_cut=len(found) > MOST_ROWS))
     return Result(f"The life of {ask.key}", stores.spark.createDataFrame(rows, _ROW), notes)
+
+
+def _notes(copies: list[Row], *, is_cut: bool) -> Iterator[str]:
+    messages = len({copy["uniq_key"] or copy["msg_id"] for copy in copies})
+    if is_cut:
+        yield f"these are the first {MOST_ROWS} copies; `sql` finds all, --from and --to bound the time"
+    if messages > 1:
+        yield f"{messages} different messages have this key"
 
 
 def _place(copy: Row) -> tuple[Any, ...]:
@@ -96,8 +106,8 @@ def _unique_keys(stores: Stores, key: str) -> list[str]:
 # -- what is known about them elsewhere ---------------------------------------------------------------
 
 
-def _due(stores: Stores, copies: list[Row]) -> Mapping[tuple[str, str], datetime]:
-    """When those that still wait are delivered, by store and id."""
+def _due(stores: Stores, copies: list[Row]) -> Mapping[tuple[str, str], datetime | None]:
+    """When those that still wait are delivered, by store and id; None where only lost queues knew it."""
     waiting = [copy["msg_id"] for copy in copies if copy["topic"] in _WAITING_TOPICS]
     if not waiting:
         return {}

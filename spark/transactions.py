@@ -14,6 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from mqctl.names import TRANS_CHECK_MAX_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_TOPIC
+from spark.asking import check_topics
 from spark.existing import existing
 from spark.result import Ask, Result
 
@@ -36,6 +37,7 @@ _SAID: Final = {"open": "are open", "given up": "were given up", "ended": "have 
 
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per transaction that is open or was given up, the oldest first."""
+    check_topics(stores, ask)
     if not existing(stores, TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TOPIC):
         return Result("Transactions without an end", stores.spark.createDataFrame([], _ROW), ["there are none at all"])
     found = transactions(stores)

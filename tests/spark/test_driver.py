@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from mqctl.errors import ConfigError, NotFound, StoreError
+from mqctl.errors import ConfigError, StoreError
 from mqctl.exit import ExitCode
 from spark import driver
 from spark.failures import failure_of
@@ -173,13 +173,6 @@ def test_sql_errors(spark: SparkSession, store: tuple[str, list[Sent]], query: s
     assert text in error["message"]
     assert "\n" not in error["message"]
     assert "SQLSTATE" not in error["message"]
-
-
-def test_an_unknown_topic(spark: SparkSession, store: tuple[str, list[Sent]]) -> None:
-    stores = Stores(spark, store[0])
-    driver.check_topics(stores, Ask(topic=("orders", "empty")))
-    with pytest.raises(NotFound, match="no store has the topic nope, nope2"):
-        driver.check_topics(stores, Ask(topic=("orders", "nope", "nope2")))
 
 
 def test_not_a_store(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
