@@ -14,6 +14,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from mqctl.errors import ConfigError, StoreError
+from mqctl.store.scan.folder import StoreFolder
 from spark import diff, export, sql
 from spark.onlyone import LOCK, claimed, only_one
 from spark.place import Place
@@ -73,6 +74,7 @@ def test_export(spark: SparkSession, tmp_path: Path) -> None:
     progress = json.loads((out / "run=000002" / export.PROGRESS).read_text())
     assert progress["topics"] == []
     assert progress["stores"].keys() == {"broker-a"}
+    assert progress["places"] == {"broker-a": str(root)}
 
     with pytest.raises(ConfigError, match="holds an export of all topics"):
         export.run(stores, Ask(out=str(out), topic=("orders",)))
@@ -83,6 +85,35 @@ def test_export(spark: SparkSession, tmp_path: Path) -> None:
     (out / "run=000002" / f".{export.PROGRESS}.crc").unlink(missing_ok=True)
     with pytest.raises(StoreError, match="ends before"):
         export.run(stores, ask)
+
+
+def test_an_export_knows_its_stores(spark: SparkSession, tmp_path: Path) -> None:
+    """By their places, not by names alone: each of these is called `store`, and both together are `a` and `b`."""
+    ask = Ask(out=str(tmp_path / "out"))
+    for name in ("a", "b"):
+        with keeping(tmp_path / name / "store") as keeper:
+            keep(keeper, 1)
+    export.run(Stores(spark, str(tmp_path / "a")), ask)
+    with pytest.raises(ConfigError, match=f"store was exported from {tmp_path}/a/store, and is {tmp_path}/b/store now"):
+        export.run(Stores(spark, str(tmp_path / "b")), ask)
+    with pytest.raises(ConfigError, match=f"{tmp_path}/a/store was exported as store") as refused:
+        export.run(Stores(spark, f"{tmp_path}/*/store"), ask)
+    assert refused.value.hint == f"--store store={tmp_path}/a/store"
+    assert exported(tmp_path / "out") == sent(1)
+
+
+def test_what_was_deleted_before_it_was_exported(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    for start in (2000, 3000):
+        (tmp_path / "commitlog" / f"{start:020d}").write_bytes(bytes(1000))
+    store = StoreFolder("a", str(tmp_path))
+    for reached in ({}, {"a": 2000}, {"a": 4000}):
+        assert list(export.deleted([store], reached)) == []
+    assert list(export.deleted([store], {"a": 500})) == [
+        "a: 1500 bytes of the log were deleted before they were exported"
+    ]
+    with pytest.raises(StoreError, match="the log of a ends before 4001"):
+        list(export.deleted([store], {"a": 4001}))
 
 
 def test_one_export_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
