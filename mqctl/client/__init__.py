@@ -12,11 +12,21 @@ if TYPE_CHECKING:
     from mqctl.client.held import Limits as Limits
     from mqctl.client.idempotence import Idempotence as Idempotence
     from mqctl.client.idempotence import KeyStore as KeyStore
+    from mqctl.client.idempotence import Seen as Seen
+    from mqctl.client.idempotence import SqliteKeys as SqliteKeys
     from mqctl.client.listening import RetryLater as RetryLater
     from mqctl.client.offsets import ConsumeFrom as ConsumeFrom
+    from mqctl.client.offsets import Start as Start
     from mqctl.client.producer import Producer as Producer
     from mqctl.client.pull import PullConsumer as PullConsumer
     from mqctl.client.push import PushConsumer as PushConsumer
+    from mqctl.client.rebalance import Strategy as Strategy
+    from mqctl.client.rebalance import averagely as averagely
+    from mqctl.client.rebalance import by_config as by_config
+    from mqctl.client.rebalance import by_machine_room as by_machine_room
+    from mqctl.client.rebalance import circle as circle
+    from mqctl.client.rebalance import consistent_hash as consistent_hash
+    from mqctl.client.rebalance import machine_room_nearby as machine_room_nearby
     from mqctl.client.results import SendResult as SendResult
     from mqctl.client.results import SendStatus as SendStatus
     from mqctl.client.subscriptions import Sql as Sql
@@ -43,10 +53,20 @@ _NAMES: Final = {
     "ConsumeFrom": "mqctl.client.offsets",
     "Idempotence": "mqctl.client.idempotence",
     "KeyStore": "mqctl.client.idempotence",
+    "Seen": "mqctl.client.idempotence",
+    "SqliteKeys": "mqctl.client.idempotence",
     "Limits": "mqctl.client.held",
     "PullConsumer": "mqctl.client.pull",
     "PushConsumer": "mqctl.client.push",
     "RetryLater": "mqctl.client.listening",
+    "Start": "mqctl.client.offsets",
+    "Strategy": "mqctl.client.rebalance",
+    "averagely": "mqctl.client.rebalance",
+    "by_config": "mqctl.client.rebalance",
+    "by_machine_room": "mqctl.client.rebalance",
+    "circle": "mqctl.client.rebalance",
+    "consistent_hash": "mqctl.client.rebalance",
+    "machine_room_nearby": "mqctl.client.rebalance",
     "Sql": "mqctl.client.subscriptions",
     "Producer": "mqctl.client.producer",
     "SendResult": "mqctl.client.results",

@@ -213,6 +213,14 @@ class PullConsumer(_AnyConsumer[pull.PullConsumer]):
         if not self._loop.was_forked:
             self._wait(self._client.__aexit__(kind))
 
+    def commit(self, positions: Mapping[MessageQueue, int] | None = None) -> None:
+        self._wait(self._client.commit(positions))
+
+    def commit_async(self, positions: Mapping[MessageQueue, int] | None = None) -> Future[None]:
+        """Returns a future of `concurrent.futures`."""
+        committing = self._loop.call(lambda: self._client.commit_async(positions))
+        return asyncio.run_coroutine_threadsafe(_result_of(committing), self._loop.loop)
+
     def poll(self, timeout: float = pull.POLL_SECONDS, max_messages: int = pull.MAX_MESSAGES) -> list[ReceivedMessage]:
         return self._wait(self._client.poll(timeout, max_messages))
 
@@ -241,5 +249,5 @@ class PullConsumer(_AnyConsumer[pull.PullConsumer]):
         return self._wait(self._client.committed(queue))
 
 
-async def _result_of(sending: asyncio.Future[SendResult]) -> SendResult:
-    return await sending
+async def _result_of(work: asyncio.Future[T]) -> T:
+    return await work

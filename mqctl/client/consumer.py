@@ -17,6 +17,7 @@ from typing import ClassVar, Final, Self
 
 from mqctl.client.engine import Engine
 from mqctl.client.held import HeldQueue, Limits
+from mqctl.client.inspecting import Inspecting
 from mqctl.client.membership import Membership
 from mqctl.client.metering import SAMPLE_SECONDS, Meter
 from mqctl.client.namesrv import default_name_servers
@@ -57,6 +58,9 @@ class GroupConsumer(ABC):
 
     consume_type: ClassVar[str]
     states_filter: ClassVar[bool]
+    # Of the listener, where there is one.
+    orderly = False
+    concurrency = 1
 
     def __init__(
         self,
@@ -88,6 +92,10 @@ class GroupConsumer(ABC):
         self._leaving: dict[MessageQueue, asyncio.Task[None]] = {}
         # On their way in: a rebalance and a `seek` may want the same queue at once, and one of them gets it.
         self._taking: set[MessageQueue] = set()
+        # By topic, whether they are held or not.
+        self._allotted: dict[str, set[MessageQueue]] = {}
+        # Where to begin there is not known yet, and the log says so.
+        self._unknown: set[MessageQueue] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self.started_ms = 0
         self.meter = Meter()
@@ -122,6 +130,10 @@ class GroupConsumer(ABC):
     def held_queues(self) -> list[HeldQueue]:
         return list(self._held.values())
 
+    def positions(self) -> dict[MessageQueue, int]:
+        """Where the group would go on without us, in the queues where that is for us to say."""
+        return self._positions(self._held.values())
+
     # -- life -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -129,6 +141,7 @@ class GroupConsumer(ABC):
         name server answers, ResponseError when a broker refuses an SQL92 filter, MqError when it was started before.
         A topic that does not exist is consumed once it does."""
         self._engine.must_be_new()
+        self._inspecting = Inspecting(self, self._engine)
         self.started_ms = time.time_ns() // 1_000_000
         try:
             await self._engine.start()
@@ -181,8 +194,11 @@ class GroupConsumer(ABC):
         await self._save(self._held.values())
 
     async def _save(self, queues: Iterable[HeldQueue]) -> None:
+        await self._offsets.save(self._positions(queues))
+
+    def _positions(self, queues: Iterable[HeldQueue]) -> dict[MessageQueue, int]:
         positions = {held.queue: self._position(held) for held in queues}
-        await self._offsets.save({queue: offset for queue, offset in positions.items() if offset is not None})
+        return {queue: offset for queue, offset in positions.items() if offset is not None}
 
     async def _find_routes(self) -> None:
         for topic in self._subscriptions:
@@ -208,6 +224,7 @@ class GroupConsumer(ABC):
 
     async def _assign(self, topic: str, queues: set[MessageQueue]) -> bool:
         """Whether all of them are ours now."""
+        self._allotted[topic] = queues
         lost = [held for queue, held in self._held.items() if queue.topic == topic and queue not in queues]
         if lost:
             # A listener that does not come to an end keeps its queue; all others go on.
@@ -237,9 +254,12 @@ class GroupConsumer(ABC):
             if offset is None:
                 offset = await first_offset(self._reader, self._offsets, queue, self._start)
         except MqError as error:
-            log.warning("%s: where to begin in %s is not known: %s", self.group, queue, error.message)
+            if queue not in self._unknown:
+                self._unknown.add(queue)
+                log.warning("%s: where to begin in %s is not known: %s", self.group, queue, error.message)
             await self._released(held)
             return False
+        self._unknown.discard(queue)
         held.next_offset = offset
         self._held[queue] = held
         self._pull_from(held)
@@ -267,8 +287,13 @@ class GroupConsumer(ABC):
         is forgotten. Raises NotFound for a queue that is not ours."""
         # What the listener has still of the queue counts no more, so it is given up and taken anew.
         await self._give_up(self._known(queue), offset)
-        if not await self._take(queue, offset):
+        is_ours = queue in self._allotted[queue.topic]  # a rebalance may have given it away meanwhile
+        if is_ours and not await self._take(queue, offset):
             self._membership.wake()
+
+    async def reset(self, queue: MessageQueue, offset: int) -> None:
+        """An operator says where to go on. Raises NotFound for a queue that is not ours."""
+        await self.seek(queue, offset)
 
     def _known(self, queue: MessageQueue) -> HeldQueue:
         held = self._held.get(queue)

@@ -33,44 +33,47 @@ from mqctl.remoting.headers_consumer import (
 from mqctl.remoting.message import decode_records
 
 if TYPE_CHECKING:
+    from mqctl.client.consumer import GroupConsumer
     from mqctl.client.push import PushConsumer
 
 
 class Inspecting:
     """Loop only. The handlers of one consumer."""
 
-    def __init__(self, consumer: PushConsumer, engine: Engine) -> None:
+    def __init__(self, consumer: GroupConsumer, engine: Engine) -> None:
         self._consumer = consumer
         self._name_servers = engine.name_servers.addresses
         engine.serve(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ResetOffsetHeader, self.on_reset)
         engine.serve(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ConsumerTopicHeader, self.on_status)
         engine.serve(RequestCode.GET_CONSUMER_RUNNING_INFO, RunningInfoHeader, self.on_running_info)
-        engine.serve(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeDirectlyHeader, self.on_consume_directly)
 
     async def on_reset(self, connection: Connection, request: Command, header: ResetOffsetHeader) -> None:
         """Java's consumer rests for 10 s first; here the queues go on elsewhere at once."""
-        self._check_group(header.group)
+        _check_group(self._consumer, header.group)
         table = bodies.decode(ResetOffsetBody, request.body).offset_table if request.body else {}
         mine = self._consumer.assignment()
         await asyncio.gather(
             *(
-                self._consumer.seek(queue, offset)
+                self._consumer.reset(queue, offset)
                 for queue, offset in table.items()
                 if queue in mine and queue.topic == header.topic
             )
         )
 
     def on_status(self, connection: Connection, request: Command, header: ConsumerTopicHeader) -> Command:
-        self._check_group(header.group)
+        _check_group(self._consumer, header.group)
         positions = {
-            held.queue: held.position for held in self._consumer.held_queues() if held.queue.topic == header.topic
+            queue: offset for queue, offset in self._consumer.positions().items() if queue.topic == header.topic
         }
         return request.reply(body=bodies.encode(GetConsumerStatusBody(message_queue_table=positions)))
 
     def on_running_info(self, connection: Connection, request: Command, header: RunningInfoHeader) -> Command:
-        self._check_group(header.consumer_group)
         consumer = self._consumer
-        queues = {held.queue: _queue_info(held) for held in consumer.held_queues()}
+        _check_group(consumer, header.consumer_group)
+        positions = consumer.positions()
+        queues = {
+            held.queue: _queue_info(held, positions.get(held.queue, held.position)) for held in consumer.held_queues()
+        }
         if consumer.orderly:
             for queue in queues.values():
                 queue.locked = True  # only queues with the lock are pulled
@@ -90,10 +93,18 @@ class Inspecting:
         )
         return request.reply(body=bodies.encode(info))
 
+
+class ConsumingDirectly:
+    """Loop only. For a consumer with a listener: one message that an operator sends it."""
+
+    def __init__(self, consumer: PushConsumer, engine: Engine) -> None:
+        self._consumer = consumer
+        engine.serve(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeDirectlyHeader, self.on_consume_directly)
+
     async def on_consume_directly(
         self, connection: Connection, request: Command, header: ConsumeDirectlyHeader
     ) -> Command:
-        self._check_group(header.consumer_group)
+        _check_group(self._consumer, header.consumer_group)
         messages = decode_records(request.body)
         if len(messages) != 1:
             raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"one message is to be consumed, not {len(messages)}")
@@ -112,14 +123,15 @@ class Inspecting:
         result.spent_time_mills = int((time.monotonic() - begin) * 1000)
         return request.reply(body=bodies.encode(result))
 
-    def _check_group(self, group: str) -> None:
-        if group != self._consumer.group:
-            raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"the consumer group {group!r} is not in this client")
+
+def _check_group(consumer: GroupConsumer, group: str) -> None:
+    if group != consumer.group:
+        raise RequestFailed(ResponseCode.SYSTEM_ERROR, f"the consumer group {group!r} is not in this client")
 
 
-def _queue_info(held: HeldQueue) -> ProcessQueueInfo:
+def _queue_info(held: HeldQueue, position: int) -> ProcessQueueInfo:
     return ProcessQueueInfo(
-        commit_offset=held.position,
+        commit_offset=position,
         cached_msg_min_offset=held.position if len(held) else 0,
         cached_msg_max_offset=held.next_offset - 1 if len(held) else 0,
         cached_msg_count=len(held),

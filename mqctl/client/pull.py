@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 
 from mqctl.client.consumer import PULL_BATCH, GroupConsumer
 from mqctl.client.held import DEFAULT_LIMITS, HeldQueue, Limits
-from mqctl.client.membership import readable_queues
+from mqctl.client.membership import AGAIN_SECONDS, readable_queues
 from mqctl.client.offsets import ConsumeFrom, Start
 from mqctl.client.rebalance import Strategy, averagely
 from mqctl.client.subscriptions import Filter, subscription, subscriptions
@@ -76,11 +76,18 @@ class PullConsumer(GroupConsumer):
             credentials=credentials,
         )
         self._shares_queues = subscribe is not None
+        self._wanted: set[MessageQueue] = set()  # what `assign` named
+        self._assigning = asyncio.Lock()
         self._auto_commit = auto_commit
         self._ready: deque[tuple[HeldQueue, ReceivedMessage]] = deque()
         self._something = asyncio.Event()
         # Up to where the program is done with what it got.
         self._done: dict[HeldQueue, int] = {}
+
+    async def start(self) -> None:
+        await super().start()
+        if not self._shares_queues:
+            self._tasks.append(self._engine.every(AGAIN_SECONDS, self._take_wanted))
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self._auto_commit:
@@ -106,10 +113,17 @@ class PullConsumer(GroupConsumer):
             return []
         return found
 
-    async def commit(self) -> None:
-        """All that was polled so far is consumed. Returns when the brokers know it, or it could not be saved now."""
-        self._all_done()
+    async def commit(self, positions: Mapping[MessageQueue, int] | None = None) -> None:
+        """All that was polled so far is consumed, or in these queues what lies before these offsets. Returns when the
+        brokers know it, or it could not be saved now: then it is again every 5 s. Raises NotFound for a queue that is
+        not ours."""
+        self._set_done(positions)
         await super().commit()
+
+    def commit_async(self, positions: Mapping[MessageQueue, int] | None = None) -> asyncio.Task[None]:
+        """As `commit`, but returns at once; the task may be awaited."""
+        self._set_done(positions)
+        return self._engine.spawn(super().commit())
 
     def _take_ready(self, max_messages: int) -> list[ReceivedMessage]:
         found: list[ReceivedMessage] = []
@@ -123,6 +137,12 @@ class PullConsumer(GroupConsumer):
     def _all_done(self) -> None:
         self._done = {held: held.position for held in self._held.values()}
 
+    def _set_done(self, positions: Mapping[MessageQueue, int] | None) -> None:
+        if positions is None:
+            self._all_done()
+        else:
+            self._done |= {self._known(queue): offset for queue, offset in positions.items()}
+
     # -- queues -----------------------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> list[MessageQueue]:
@@ -130,8 +150,8 @@ class PullConsumer(GroupConsumer):
         return sorted(readable_queues(await self._engine.routes.find(topic), topic))
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """From now on exactly these. Raises ConfigError when topics are subscribed to, NotFound for a topic that does
-        not exist."""
+        """From now on exactly these; one whose broker is away is taken once that is back. Raises ConfigError when
+        topics are subscribed to, NotFound for a topic that does not exist."""
         if self._shares_queues:
             raise ConfigError("a consumer with topics shares their queues", hint="leave the topics out to use assign")
         wanted = set(queues)
@@ -139,8 +159,13 @@ class PullConsumer(GroupConsumer):
         for topic in topics:
             await self._engine.routes.find(topic)
             self._subscriptions.setdefault(topic, subscription(topic))
-        for topic in topics | {queue.topic for queue in self._held}:
-            await self._assign(topic, {queue for queue in wanted if queue.topic == topic})
+        self._wanted = wanted
+        await self._take_wanted()
+
+    async def _take_wanted(self) -> None:
+        async with self._assigning:
+            for topic in {queue.topic for queue in self._wanted | self._held.keys()}:
+                await self._assign(topic, {queue for queue in self._wanted if queue.topic == topic})
 
     def pause(self, *queues: MessageQueue) -> None:
         """Nothing more is pulled from these; what is there already is still handed out."""
@@ -155,11 +180,19 @@ class PullConsumer(GroupConsumer):
             self._known(queue).resume()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """The next poll goes on at this offset. The group's position stays until something was consumed there."""
+        """The next poll goes on at this offset. The group's position stays until something was consumed there. Raises
+        NotFound for a queue that is not ours."""
         held = self._known(queue)
-        await self._give_up(held)
-        await self._take(queue, offset)
-        self._known(queue).paused = held.paused
+        # In one step: a rebalance in between would begin where the group is.
+        self._held[queue] = HeldQueue(queue, offset, self._limits, paused=held.paused)
+        held.drop()
+        self._pulling[queue].cancel()
+        self._pull_from(self._held[queue])
+        await self._save([held])
+
+    async def reset(self, queue: MessageQueue, offset: int) -> None:
+        await super().reset(queue, offset)
+        await self._offsets.save({queue: offset})
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         await self.seek(queue, await self._reader.min_offset(queue))

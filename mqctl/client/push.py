@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 from mqctl.client.concurrently import Concurrently
 from mqctl.client.consumer import PULL_BATCH, GroupConsumer
 from mqctl.client.held import DEFAULT_LIMITS, HeldQueue, Limits
-from mqctl.client.inspecting import Inspecting
+from mqctl.client.inspecting import ConsumingDirectly
 from mqctl.client.listening import CONCURRENCY, Listener
 from mqctl.client.offsets import ConsumeFrom, Start
 from mqctl.client.orderly import Orderly
@@ -115,7 +115,7 @@ class PushConsumer(GroupConsumer):
     async def start(self) -> None:
         self._engine.must_be_new()
         self._delivery = self._new_delivery()
-        self._inspecting = Inspecting(self, self._engine)
+        self._directly = ConsumingDirectly(self, self._engine)
         await super().start()
         if self._tracer is not None:
             self._tracer.start()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mqctl.client import ConsumeFrom, MessageQueue, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client import ConsumeFrom, MessageQueue, PullConsumer, PushConsumer, ReceivedMessage, RetryLater
+from mqctl.client.engine import Engine
 from mqctl.errors import RequestFailed
 from mqctl.remoting import bodies
 from mqctl.remoting.bodies import GetConsumerStatusBody, ResetOffsetBody
@@ -29,7 +30,7 @@ NOBODY: Any = None
 QUEUE = MessageQueue("t", "broker-a", 0)
 
 
-def position(consumer: PushConsumer) -> int:
+def position(consumer: PushConsumer | PullConsumer) -> int:
     return sum(held.position for held in consumer.held_queues())
 
 
@@ -56,6 +57,48 @@ async def test_positions_and_running_info(mq: EmbeddedBroker) -> None:
         assert __name__ in info.jstack or "test_inspecting" in info.jstack
         with pytest.raises(RequestFailed):
             consumer._inspecting.on_running_info(NOBODY, request, RunningInfoHeader("other"))
+
+
+@in_loop
+async def test_a_pull_consumer_answers_as_well(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(5))
+    async with PullConsumer("g", "t", mq.namesrv, start=ConsumeFrom.FIRST) as consumer:
+        await until(lambda: [len(held) for held in consumer.held_queues()] == [5])
+        await consumer.poll(max_messages=2)
+        await consumer.commit()
+        await consumer.poll(max_messages=1)
+        request = Command(RequestCode.GET_CONSUMER_RUNNING_INFO)
+        answer = consumer._inspecting.on_running_info(NOBODY, request, RunningInfoHeader("g"))
+        info = bodies.decode(ConsumerRunningInfo, answer.body)
+        assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        assert (info.mq_table[QUEUE].commit_offset, info.mq_table[QUEUE].cached_msg_count) == (2, 2)
+        table = bodies.encode(ResetOffsetBody(offset_table={QUEUE: 1}))
+        request = Command(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, body=table)
+        await consumer._inspecting.on_reset(NOBODY, request, ResetOffsetHeader("t", "g"))
+        assert await consumer.committed(QUEUE) == 1
+        assert [message.body for message in await consumer.poll()] == numbered(4, 1)
+
+
+@in_loop
+async def test_positions_can_be_asked_for_through_a_broker(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(3))
+    async with (
+        PushConsumer("g", Inbox(), "t", mq.namesrv, start=ConsumeFrom.FIRST) as push,
+        PullConsumer("g2", "t", mq.namesrv, start=ConsumeFrom.FIRST) as pull,
+        Engine(mq.namesrv) as engine,
+    ):
+        await until(lambda: position(push) == 3)
+        await pull.poll(max_messages=2)
+        await pull.commit()
+        for consumer, expected in ((push, 3), (pull, 2)):
+            question = Command(
+                RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ext={"topic": "t", "group": consumer.group}
+            )
+            answer = await engine.call(mq.address, question)
+            table = bodies.decode(GetConsumerStatusBody, answer.body).consumer_table
+            assert table == {consumer.client_id: {QUEUE: expected}}
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -93,10 +136,10 @@ async def test_one_message_is_consumed_directly(mq: EmbeddedBroker) -> None:
             record = fetch(store, "t", 0, offset, Limits(1, 1000)).records
             request = Command(RequestCode.CONSUME_MESSAGE_DIRECTLY, body=record)
             header = ConsumeDirectlyHeader("g", broker_name="broker-a")
-            answer = await consumer._inspecting.on_consume_directly(NOBODY, request, header)
+            answer = await consumer._directly.on_consume_directly(NOBODY, request, header)
             results.append(bodies.decode(ConsumeDirectlyResult, answer.body))
         with pytest.raises(RequestFailed):
-            await consumer._inspecting.on_consume_directly(NOBODY, Command(309), ConsumeDirectlyHeader("g"))
+            await consumer._directly.on_consume_directly(NOBODY, Command(309), ConsumeDirectlyHeader("g"))
     assert [result.consume_result for result in results] == ["CR_SUCCESS", "CR_THROW_EXCEPTION", "CR_LATER"]
     assert results[1].remark == "ValueError: no"
     assert inbox.bodies == [b"good", b"bad", b"later"]

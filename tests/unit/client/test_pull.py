@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
 
-from mqctl.client import ConsumeFrom, MessageQueue, PullConsumer
+from mqctl.client import ConsumeFrom, MessageQueue, PullConsumer, pull
 from mqctl.client.blocking import PullConsumer as BlockingPullConsumer
 from mqctl.errors import ConfigError, NotFound
 from mqctl.testing import EmbeddedBroker
@@ -142,6 +143,73 @@ async def test_a_paused_queue_brings_nothing_new(mq: EmbeddedBroker) -> None:
         await poll_all(consumer, 5)
 
 
+@in_loop
+async def test_a_queue_whose_broker_is_away_is_taken_once_that_is_back(
+    mq: EmbeddedBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pull, "AGAIN_SECONDS", 0.01)
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(3))
+    async with PullConsumer("g", namesrv=mq.namesrv, start=FIRST) as consumer:
+        (queue,) = await consumer.queues("t")
+        await asyncio.to_thread(mq.stop)
+        await consumer.assign([queue])
+        assert consumer.assignment() == set()
+        await asyncio.to_thread(mq.start)
+        assert await poll_all(consumer, 3) == numbered(3)
+        await consumer.assign([])
+        assert consumer.assignment() == set()
+    assert sum("where to begin" in record.message for record in caplog.records) == 1
+
+
+@in_loop
+async def test_the_last_of_several_seeks_counts(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    await send(mq, "t", numbered(6))
+    queue = MessageQueue("t", "broker-a", 0)
+    async with PullConsumer("g", "t", mq.namesrv, start=FIRST) as consumer:
+        await poll_all(consumer, 2)
+        consumer.pause(queue)
+        await asyncio.gather(consumer.seek(queue, 1), consumer._membership.rebalance(), consumer.seek(queue, 4))
+        assert await consumer.poll(0.01) == [], "still paused"
+        consumer.resume(queue)
+        assert await poll_all(consumer, 2) == [b"4", b"5"]
+
+
+@in_loop
+async def test_a_queue_that_is_given_away_during_a_seek_stays_away(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=1)
+    is_ours = True
+
+    def strategy(client_id: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
+        return list(queues) if is_ours else []
+
+    async with PullConsumer("g", "t", mq.namesrv, strategy=strategy) as consumer:
+        (queue,) = consumer.assignment()
+        is_ours = False
+        await asyncio.gather(consumer.seek(queue, 3), consumer._membership.rebalance())
+        assert consumer.assignment() == set()
+
+
+@in_loop
+async def test_positions_can_be_named_and_need_not_be_waited_for(mq: EmbeddedBroker) -> None:
+    mq.create_topic("t", queues=2)
+    await send(mq, "t", numbered(10))
+    async with PullConsumer("g", "t", mq.namesrv, start=FIRST, auto_commit=False) as consumer:
+        await poll_all(consumer, 10)
+        one, two = sorted(consumer.assignment())
+        await consumer.commit({one: 2})
+        assert [await consumer.committed(queue) for queue in (one, two)] == [2, 0]
+        await consumer.commit_async({two: 3})
+        assert [await consumer.committed(queue) for queue in (one, two)] == [2, 3]
+        await consumer.commit_async()
+        assert [await consumer.committed(queue) for queue in (one, two)] == [5, 5]
+        with pytest.raises(NotFound):
+            await consumer.commit({MessageQueue("t", "broker-a", 9): 1})
+        with pytest.raises(NotFound):
+            consumer.commit_async({MessageQueue("t", "broker-a", 9): 1})
+
+
 def test_the_blocking_twin(mq: EmbeddedBroker) -> None:
     mq.create_topic("t", queues=1)
     asyncio.run(send(mq, "t", numbered(3)))
@@ -151,6 +219,8 @@ def test_the_blocking_twin(mq: EmbeddedBroker) -> None:
         (queue,) = consumer.queues("t")
         consumer.assign([queue])
         assert consumer.committed(queue) == 3
+        consumer.commit_async({queue: 1}).result(10)
+        assert consumer.committed(queue) == 1
         consumer.seek_to_begin(queue)
         assert [message.body for message in consumer.poll()] == numbered(3)
         assert consumer.assignment() == {queue}

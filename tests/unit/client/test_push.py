@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from mqctl.client.orderly import Orderly
 from mqctl.errors import ConfigError, ConnectionFailed
 from mqctl.names import TRACE_TOPIC
 from mqctl.remoting import bodies
-from mqctl.remoting.bodies import LockBatchBody
+from mqctl.remoting.bodies import LockBatchBody, MessageQueue
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.unique_id import local_ip
@@ -509,6 +510,22 @@ async def test_seeking_and_rebalancing_at_once_take_a_queue_once(mq: EmbeddedBro
         await inbox.wait(4)
         await asyncio.sleep(0.2)
     assert inbox.bodies.count(b"last") == 1
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+@in_loop
+async def test_a_queue_that_is_given_away_during_a_seek_is_not_taken_again(mq: EmbeddedBroker, orderly: bool) -> None:
+    mq.create_topic("t", queues=1)
+    is_ours = True
+
+    def strategy(client_id: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
+        return list(queues) if is_ours else []
+
+    async with PushConsumer("g", Inbox(), "t", mq.namesrv, orderly=orderly, strategy=strategy) as consumer:
+        (queue,) = [queue for queue in consumer.assignment() if queue.topic == "t"]
+        is_ours = False
+        await asyncio.gather(consumer.seek(queue, 3), consumer._membership.rebalance())
+        assert consumer.assignment() == set()
 
 
 @in_loop
