@@ -12,12 +12,13 @@ from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
 from mqctl.commands.completing import complete_topics
 from mqctl.commands.consumer.shared import GroupArgument, find_groups
+from mqctl.commands.telling import report_missing
 from mqctl.output import Column
 from mqctl.times import parse_time
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
-    from mqctl.client.admin.repositioning import Plan
+    from mqctl.client.admin.repositioning import Move, Plan
 
 app = noun("Show and move the offsets of consumer groups.")
 
@@ -51,7 +52,9 @@ def get(ctx: typer.Context, group: GroupArgument, topic: TopicOption) -> None:
         await _check_group(admin, group)
         return await current(admin, group, await topic_queues(admin, topic))
 
-    session.print_rows(OFFSETS, [{**row, "offset": row["before"]} for row in _rows(session.ask(work))])
+    plan = session.ask(work)
+    session.print_rows(OFFSETS, [{**_row(move), "offset": move.before} for move in plan.moves])
+    report_missing(session, plan.left_out)
 
 
 # -- moving ---------------------------------------------------------------------------------------------
@@ -174,10 +177,13 @@ def clone(
     """
 
     async def make(admin: Admin) -> Plan:
-        from mqctl.client.admin.repositioning import plan_clone
+        from mqctl.client.admin.repositioning import group_masters, plan_clone
 
         known = await find_groups(admin, None)
-        return await plan_clone(admin, source, target, known.find(source), topic)
+        masters = await group_masters(admin, known.find(source))
+        plan = await plan_clone(admin, source, target, masters.given, topic)
+        plan.left_out |= {**known.failed, **masters.failed}
+        return plan
 
     _write(session_of(ctx), f"clone of {source} to {target}", make, force, yes, dry_run)
 
@@ -222,39 +228,47 @@ def _change(
 ) -> None:
     """Plans, asks, does, prints what was done, and writes it into the journal."""
     plan = session.ask(make)
-    effect = f"{plan.again} messages are consumed again, {plan.skipped} are skipped"
     if not dry_run:
-        running = f"{plan.running} consumers run. " if plan.running else ""
-        confirm(session, f"{summary}: {effect}. {running}Go on?", yes)
+        running = f" {plan.running} consumers run." if plan.running else ""
+        without = f" Without {', '.join(plan.left_out)}." if plan.left_out else ""
+        confirm(session, f"{summary}: {_effect(plan)}.{running}{without} Go on?", yes)
         session.ask(lambda admin: carry_out(admin, plan))
-    session.print_rows(MOVES, _rows(plan))
-    session.env.say(effect)
+    failed = {move.queue.broker_name: move.error for move in plan.moves if move.error is not None}
+    if failed and not plan.possible:
+        raise next(iter(failed.values()))
+    columns = [*MOVES, Column("error")] if failed else MOVES
+    session.print_rows(columns, [_row(move) for move in plan.moves])
+    session.env.say(_effect(plan))
     if not dry_run:
-        changes = [
-            journal.change(
-                move.before,
-                move.after,
-                brokerAddr=move.address,
-                brokerName=move.queue.broker_name,
-                group=plan.group,
-                topic=move.queue.topic,
-                queueId=move.queue.queue_id,
-            )
-            for move in plan.moves
-        ]
+        changes = [_journal_change(plan.group, move) for move in plan.possible]
         journal.record(session.env, session.name_servers, "offset", summary, changes)
+    report_missing(session, {**plan.left_out, **failed})
 
 
-def _rows(plan: Plan) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": move.queue.topic,
-            "brokerName": move.queue.broker_name,
-            "queueId": move.queue.queue_id,
-            "minOffset": move.min_offset,
-            "maxOffset": move.max_offset,
-            "before": move.before,
-            "after": move.after,
-        }
-        for move in plan.moves
-    ]
+def _effect(plan: Plan) -> str:
+    return f"{plan.again} messages are consumed again, {plan.skipped} are skipped"
+
+
+def _journal_change(group: str, move: Move) -> journal.Change:
+    return journal.change(
+        move.before,
+        move.after,
+        brokerAddr=move.address,
+        brokerName=move.queue.broker_name,
+        group=group,
+        topic=move.queue.topic,
+        queueId=move.queue.queue_id,
+    )
+
+
+def _row(move: Move) -> dict[str, Any]:
+    return {
+        "topic": move.queue.topic,
+        "brokerName": move.queue.broker_name,
+        "queueId": move.queue.queue_id,
+        "minOffset": move.min_offset,
+        "maxOffset": move.max_offset,
+        "before": move.before,
+        "after": move.after,
+        "error": move.error.message if move.error is not None else None,
+    }

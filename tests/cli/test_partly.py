@@ -4,15 +4,17 @@ undone."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mqctl.cli import run
+from mqctl.env import Environment
 from mqctl.exit import ExitCode
 from mqctl.remoting.codes import RequestCode
-from tests.cli.running import Cli
+from tests.cli.running import Cli, Ended, Stream
 from tests.cli.test_topic import registered_but_gone
 from tests.peers import wire
 from tests.peers.ours import OurBroker, OurNamesrv
@@ -65,6 +67,30 @@ def order(cli: Cli, topic: str) -> str | None:
     """What the name server keeps of it."""
     kept = cli("topic", "order", "get", topic, "-o", "json")
     return str(kept.json[0]["orderConf"]) if kept.status == ExitCode.DONE else None
+
+
+@pytest.fixture
+def consumed(cli: Cli, topic: str) -> str:
+    """A group that has consumed nothing of one message in each of a topic's two queues, one on either broker."""
+    group = f"g-{topic}"
+    cli.ok("topic", "update", topic, "-w", "1", "-r", "1")
+    cli.ok("consumer", "update", group)
+    for name in ("broker-a", "broker-b"):
+        cli.ok("msg", "send", topic, "x", "--queue", f"{name}:0")
+        cli.ok("offset", "set", group, "-t", topic, "-q", f"{name}:0", "--to", "0", "--yes")
+    return group
+
+
+class Agreeing(Stream):
+    """A person who says yes, after something else has happened."""
+
+    def __init__(self, before: Callable[[], None]) -> None:
+        self._before = before
+        super().__init__(terminal=True)
+
+    def readline(self, size: int = -1, /) -> str:
+        self._before()
+        return "y\n"
 
 
 @contextlib.contextmanager
@@ -197,3 +223,62 @@ def test_the_brokers_that_an_undo_did_not_reach_are_for_the_next(
     cli.ok("undo", "2", "--yes")
     assert [row["writeQueueNums"] for row in cli.ok("topic", "route", topic, "-o", "json").json] == [2, 2]
     assert cli("undo", "2").err == "error: 2 is undone already\n"
+
+
+# -- offsets --------------------------------------------------------------------------------------------
+
+OFFSETS = [
+    ("get", "GROUP", "-t", "TOPIC"),
+    ("reset", "GROUP", "-t", "TOPIC", "--to", "latest", "--yes"),
+    ("clone", "GROUP", "other-GROUP", "--yes"),
+]
+
+
+def told(words: tuple[str, ...], topic: str, group: str) -> list[str]:
+    return [word.replace("GROUP", group).replace("TOPIC", topic) for word in ("offset", *words)]
+
+
+@pytest.mark.parametrize("words", OFFSETS, ids=("get", "reset", "clone"))
+def test_offsets_of_the_brokers_that_answer(
+    cli: Cli, namesrv: OurNamesrv, topic: str, consumed: str, words: tuple[str, ...]
+) -> None:
+    with registered_but_gone(namesrv, "gone", "DefaultCluster", topic) as address:
+        ended = cli(*told(words, topic, consumed), "-o", "json")
+    assert ended.status == ExitCode.PARTIAL
+    assert f"warning: gone is missing here: cannot connect to {address}" in ended.err
+    assert [row["brokerName"] for row in ended.json] == ["broker-a", "broker-b"]
+
+
+@pytest.mark.parametrize("words", OFFSETS[:2], ids=("get", "reset"))
+def test_offsets_of_a_broker_without_a_master(
+    cli: Cli, namesrv: OurNamesrv, topic: str, consumed: str, words: tuple[str, ...]
+) -> None:
+    with headless(namesrv, topic):
+        ended = cli(*told(words, topic, consumed), "-o", "json")
+    assert ended.status == ExitCode.PARTIAL
+    assert "warning: headless is missing here: no master of headless is running\n" in ended.err
+    assert len(ended.json) == 2
+
+
+def test_offsets_that_one_broker_did_not_take(
+    cli: Cli, brokers: tuple[OurBroker, OurBroker], topic: str, consumed: str
+) -> None:
+    """It goes down between the plan and the deed."""
+    words = ("offset", "skip", consumed, "-t", topic, "-o", "json")
+    env = Environment(Agreeing(brokers[1].stop), Stream(), Stream(), cli.variables)
+    try:
+        status = run(words, env)
+    finally:
+        brokers[1].start()
+    ended = Ended(status, env.stdout.content(), env.stderr.content())
+    assert ended.status == ExitCode.PARTIAL, ended
+    assert [(row["brokerName"], row["error"] is None) for row in ended.json] == [
+        ("broker-a", True),
+        ("broker-b", False),
+    ]
+    assert "0 messages are consumed again, 1 are skipped" in ended.err
+    rows = cli.ok("offset", "get", consumed, "-t", topic, "-o", "json").json
+    assert [row["offset"] for row in rows] == [1, 0]
+    cli.ok("undo", "--yes")
+    rows = cli.ok("offset", "get", consumed, "-t", topic, "-o", "json").json
+    assert [row["offset"] for row in rows] == [0, 0]

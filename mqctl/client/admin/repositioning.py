@@ -3,19 +3,21 @@
 Consumers that run keep their offsets in memory and write them to the broker every few seconds, over whatever an
 operator put there. So a running group is moved by asking the broker to tell its members, which takes a time and knows
 no offsets; a group that rests is moved by writing its offsets.
+
+A broker that cannot be asked is left out of a plan as a whole, and said to be so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mqctl.client.admin import Admin
 from mqctl.client.admin.consumers import members
-from mqctl.client.admin.everywhere import ask_each
+from mqctl.client.admin.everywhere import Answers, ask_all, ask_each
 from mqctl.client.admin.progress import consume_stats
-from mqctl.client.clusters import master_of
+from mqctl.client.admin.topics import masters_of
 from mqctl.errors import ConfigError, MqError, NotFound, ResponseError
 from mqctl.names import RETRY_PREFIX
 from mqctl.remoting.bodies import MessageQueue, ResetOffsetBody
@@ -29,7 +31,7 @@ LATEST: Final = -1
 
 @dataclass(slots=True)
 class Move:
-    """One queue. `before` is None where the group never committed an offset."""
+    """One queue. `before` is None where the group never committed an offset; `error` is why it was not moved."""
 
     queue: MessageQueue
     address: str
@@ -37,6 +39,7 @@ class Move:
     max_offset: int
     before: int | None
     after: int
+    error: MqError | None = None
 
 
 @dataclass(slots=True)
@@ -44,33 +47,57 @@ class Plan:
     group: str
     moves: list[Move] = field(default_factory=list)
     running: int = 0  # clients that are connected
+    left_out: dict[str, MqError] = field(default_factory=dict)  # by broker name
+
+    @property
+    def possible(self) -> list[Move]:
+        """Those that did not fail, when they are made already."""
+        return [move for move in self.moves if move.error is None]
 
     @property
     def again(self) -> int:
         """How many messages will be consumed a second time."""
-        return sum(max(0, move.before - max(move.after, move.min_offset)) for move in self.moves if move.before)
+        return sum(max(0, move.before - max(move.after, move.min_offset)) for move in self.possible if move.before)
 
     @property
     def skipped(self) -> int:
         """How many will never be consumed."""
-        return sum(max(0, move.after - max(move.before or 0, move.min_offset)) for move in self.moves)
+        return sum(max(0, move.after - max(move.before or 0, move.min_offset)) for move in self.possible)
 
 
 # -- what brokers know ----------------------------------------------------------------------------------
 
 
-async def topic_queues(admin: Admin, topic: str) -> dict[MessageQueue, str]:
-    """All queues that may hold messages, with the address of their master. Raises NotFound."""
+@dataclass(frozen=True, slots=True)
+class Queues:
+    """Queues with the address of their master, and the brokers that have none."""
+
+    addresses: dict[MessageQueue, str]
+    headless: dict[str, MqError]
+
+
+async def topic_queues(admin: Admin, topic: str) -> Queues:
+    """All that may hold messages. Raises NotFound."""
     route = await admin.topic_route(topic)
-    addresses = {broker.broker_name: master_of(broker.broker_addrs) for broker in route.broker_datas}
+    masters = masters_of(route.broker_datas)
     found = {
-        MessageQueue(topic, data.broker_name, queue_id): address
+        MessageQueue(topic, data.broker_name, queue_id): masters.given[data.broker_name]
         for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
-        if (address := addresses.get(data.broker_name)) is not None
+        if data.broker_name in masters.given
         for queue_id in range(max(data.read_queue_nums, data.write_queue_nums))
     }
     if not found:
         raise NotFound(f"no master of the topic {topic} is running")
+    return Queues(found, masters.failed)
+
+
+async def group_masters(admin: Admin, brokers: Collection[str]) -> Answers[str]:
+    """Addresses of the masters of these brokers: a slave tells offsets, but what it is told its master overwrites.
+    Raises NotFound when all are away."""
+    table = (await admin.cluster_info()).broker_addr_table
+    found = masters_of(table[name] for name in brokers if name in table)
+    if not found.given:
+        raise NotFound(f"no master of {', '.join(brokers)} is running")
     return found
 
 
@@ -117,11 +144,30 @@ async def _move(admin: Admin, group: str, queue: MessageQueue, address: str) -> 
     return Move(queue, address, max(0, least), end, before, before or 0)
 
 
-async def current(admin: Admin, group: str, queues: Mapping[MessageQueue, str]) -> Plan:
-    moves = await ask_each(queues.items(), lambda item: _move(admin, group, *item))
-    addresses = {queue.broker_name: address for queue, address in queues.items()}
-    connection = await members(admin, addresses, group)
-    return Plan(group, moves, len(connection.connection_set) if connection is not None else 0)
+async def current(admin: Admin, group: str, queues: Queues) -> Plan:
+    """Raises the first failure when no broker answers."""
+    by_broker: dict[str, list[MessageQueue]] = {}
+    for queue in queues.addresses:
+        by_broker.setdefault(queue.broker_name, []).append(queue)
+
+    async def ask(name: str) -> list[Move]:
+        return await ask_each(by_broker[name], lambda queue: _move(admin, group, queue, queues.addresses[queue]))
+
+    answers = await ask_all({name: name for name in by_broker}, ask)
+    moves = [move for found in answers.given.values() for move in found]
+    connection = await members(admin, {move.queue.broker_name: move.address for move in moves}, group)
+    running = len(connection.connection_set) if connection is not None else 0
+    return Plan(group, moves, running, {**queues.headless, **answers.failed})
+
+
+async def _aim(plan: Plan, aim: Callable[[Move], Awaitable[None]]) -> None:
+    """Raises the first failure when no broker answers."""
+    by_broker: dict[str, list[Move]] = {}
+    for move in plan.moves:
+        by_broker.setdefault(move.queue.broker_name, []).append(move)
+    answers = await ask_all({name: name for name in by_broker}, lambda name: ask_each(by_broker[name], aim))
+    plan.moves = [move for name in answers.given for move in by_broker[name]]
+    plan.left_out |= answers.failed
 
 
 async def plan_by_time(admin: Admin, group: str, topic: str, timestamp_ms: int) -> Plan:
@@ -137,23 +183,26 @@ async def plan_by_time(admin: Admin, group: str, topic: str, timestamp_ms: int) 
             code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
             move.after = max(0, await _ask_offset(admin, move.address, code, move.queue, timestamp=str(timestamp_ms)))
 
-    await ask_each(plan.moves, aim)
+    await _aim(plan, aim)
     return plan
 
 
 async def plan_queue(admin: Admin, group: str, topic: str, broker_name: str | None, queue_id: int, offset: int) -> Plan:
     """One queue to one offset. Raises NotFound for a queue, ConfigError for an offset that does not exist."""
-    queues = {
+    every = await topic_queues(admin, topic)
+    found = {
         queue: address
-        for queue, address in (await topic_queues(admin, topic)).items()
+        for queue, address in every.addresses.items()
         if queue.queue_id == queue_id and broker_name in (None, queue.broker_name)
     }
-    if not queues:
+    if broker_name is not None and broker_name in every.headless:
+        raise every.headless[broker_name]
+    if not found:
         raise NotFound(f"the topic {topic} has no queue {queue_id}" + (f" on {broker_name}" if broker_name else ""))
-    if len(queues) > 1:
-        names = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
+    if len(found) > 1:
+        names = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in found)
         raise ConfigError(f"several brokers have such a queue: {names}", hint="write --queue BROKER:QUEUE")
-    plan = await current(admin, group, queues)
+    plan = await current(admin, group, Queues(found, {} if broker_name else every.headless))
     [move] = plan.moves
     if not move.min_offset <= offset <= move.max_offset:
         raise ConfigError(f"the queue holds the offsets {move.min_offset} to {move.max_offset}, not {offset}")
@@ -165,19 +214,23 @@ async def plan_clone(
     admin: Admin, source: str, target: str, brokers: Mapping[str, str], topic: str | None = None
 ) -> Plan:
     """The target to where the source is, in all topics that the source reads, or in one of them."""
-    tables = await ask_each(brokers.values(), lambda address: consume_stats(admin, address, source, topic))
+    tables = await ask_all(brokers, lambda address: consume_stats(admin, address, source, topic))
     queues = {
         queue: brokers[queue.broker_name]
-        for table in tables
+        for table in tables.given.values()
         for queue in sorted(table.offset_table)
         if not queue.topic.startswith(RETRY_PREFIX) and queue.broker_name in brokers
     }
     if not queues:
         raise NotFound(f"the group {source} has consumed nothing" + (f" of {topic}" if topic else ""))
-    plan = await current(admin, target, queues)
-    offsets = await ask_each(plan.moves, lambda move: committed_offset(admin, move.address, source, move.queue))
-    wanted = zip(plan.moves, offsets, strict=True)
-    plan.moves = [replace(move, after=offset) for move, offset in wanted if offset is not None]
+    plan = await current(admin, target, Queues(queues, tables.failed))
+    offsets: dict[MessageQueue, int | None] = {}
+
+    async def aim(move: Move) -> None:
+        offsets[move.queue] = await committed_offset(admin, move.address, source, move.queue)
+
+    await _aim(plan, aim)
+    plan.moves = [replace(move, after=at) for move in plan.moves if (at := offsets[move.queue]) is not None]
     return plan
 
 
@@ -185,31 +238,46 @@ async def plan_clone(
 
 
 async def write_offsets(admin: Admin, group: str, moves: Iterable[Move]) -> None:
-    """For a group that rests."""
-    await ask_each(moves, lambda move: commit_offset(admin, move.address, group, move.queue, move.after))
+    """For a group that rests. Sets `error` of those that failed; the others are done."""
+
+    async def write(move: Move) -> None:
+        try:
+            await commit_offset(admin, move.address, group, move.queue, move.after)
+        except MqError as error:
+            move.error = error
+
+    await ask_each(moves, write)
 
 
 async def reset_running(admin: Admin, plan: Plan, timestamp_ms: int) -> None:
-    """For a group that runs: its members are told, and `after` becomes where they were sent."""
+    """For a group that runs: its members are told, and `after` becomes where they were sent. Sets `error` of those that
+    failed; the others are done."""
     # Apache's 4.9.7 refuses to move a group that has no offset for one of the queues, even for one that nobody reads,
     # and says 0 rather than none of a queue whose first message it still holds in memory.
     await write_offsets(admin, plan.group, [move for move in plan.moves if not move.before])
     by_broker: dict[str, list[Move]] = {}
-    for move in plan.moves:
+    for move in plan.possible:
         by_broker.setdefault(move.address, []).append(move)
 
     async def reset(address: str) -> None:
-        moves = by_broker[address]
-        fields = {"topic": moves[0].queue.topic, "group": plan.group, "timestamp": str(timestamp_ms), "isForce": "true"}
         try:
-            answer = await admin.call(address, Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext=fields))
-        except ResponseError as error:
-            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
-                raise
-            await write_offsets(admin, plan.group, moves)  # its members are all connected to other brokers
-            return
-        table = admin.decode(ResetOffsetBody, answer).offset_table
-        for move in moves:
-            move.after = table.get(move.queue, move.after)
+            await _reset_at(admin, plan.group, address, by_broker[address], timestamp_ms)
+        except MqError as error:
+            for move in by_broker[address]:
+                move.error = error
 
     await ask_each(by_broker, reset)
+
+
+async def _reset_at(admin: Admin, group: str, address: str, moves: list[Move], timestamp_ms: int) -> None:
+    fields = {"topic": moves[0].queue.topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "true"}
+    try:
+        answer = await admin.call(address, Command(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext=fields))
+    except ResponseError as error:
+        if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+            raise
+        await write_offsets(admin, group, moves)  # its members are all connected to other brokers
+        return
+    table = admin.decode(ResetOffsetBody, answer).offset_table
+    for move in moves:
+        move.after = table.get(move.queue, move.after)
