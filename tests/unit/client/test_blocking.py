@@ -64,3 +64,8 @@ def test_both_faces_have_the_same_methods_and_parameters(name: str) -> None:
     for method in public - {"client_id", "group"}:
         parameters = inspect.signature(getattr(mine, method)).parameters
         assert parameters == inspect.signature(getattr(theirs, method)).parameters, method
+
+
+def test_every_exported_name_is_there() -> None:
+    assert all(getattr(client, name) is not None for name in client.__all__)
+    assert {"SqliteKeys", "Seen", "Start", "Strategy", "circle"} <= set(client.__all__)

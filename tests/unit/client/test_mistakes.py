@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mqctl import client
 from mqctl.client import (
     ConfigError,
     Message,
@@ -129,8 +128,3 @@ def test_a_blocking_client_from_before_a_fork_says_so_in_the_child(mq: EmbeddedB
 def test_clients_say_who_they_are() -> None:
     producer = blocking.Producer("g", "127.0.0.1:1", client_id="me")
     assert repr(producer) == "blocking.Producer('g', client_id='me')"
-
-
-def test_every_exported_name_is_there() -> None:
-    assert all(getattr(client, name) is not None for name in client.__all__)
-    assert {"SqliteKeys", "Seen", "Start", "Strategy", "circle"} <= set(client.__all__)
