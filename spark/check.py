@@ -25,7 +25,7 @@ from spark.checkindexfile import IndexFile, check_index_file
 from spark.checklog import LogFile, check_file
 from spark.checkqueues import queue_findings
 from spark.checktimes import checkpoint_findings
-from spark.findings import DAMAGE, Finding, damage, limited
+from spark.findings import DAMAGE, MOST_FINDINGS, Finding, damage, limited
 from spark.result import Ask, Result
 
 if TYPE_CHECKING:
@@ -50,9 +50,15 @@ def run(stores: Stores, ask: Ask) -> Result:
     found += [each for folder in stores.folders() for each in check_files(folder)]
     found += checkpoint_findings(stores)
     count = sum(each.severity == DAMAGE for each in found)
-    notes = [f"{count} findings are damage" if count else "no damage was found"]
     frame = stores.spark.createDataFrame(list(limited(found)), FINDING)
-    return Result("Findings", frame, notes, exit_code=1 if count else 0)
+    return Result("Findings", frame, [summary(count)], exit_code=1 if count else 0)
+
+
+def summary(count: int) -> str:
+    """Of so many findings that are damage. If any kind was cut off there are as many as that at least."""
+    if not count:
+        return "no damage was found"
+    return f"{'at least ' if count >= MOST_FINDINGS else ''}{count} findings are damage"
 
 
 def _bounds(stores: Stores) -> DataFrame:

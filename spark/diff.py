@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -54,7 +55,7 @@ class Span(NamedTuple):
 def run(stores: Stores, ask: Ask) -> Result:
     """One row per kind of difference and queue, the worst first. The exit code is 1 if there is any."""
     others = Stores(stores.spark, ask.other)
-    ours, theirs = _single(stores), _single(others)
+    ours, theirs = told_apart(_single(stores), _single(others))
     spans = _differing(stores, ours, theirs)
     rows = _records(stores, others, spans)
     found = rows.collect()
@@ -71,6 +72,13 @@ def _single(stores: Stores) -> StoreFolder:
         names = ", ".join(folder.name for folder in folders)
         raise ConfigError(f"a store is compared with one other; here are {names}", hint="name one folder on each side")
     return folders[0]
+
+
+def told_apart(ours: StoreFolder, theirs: StoreFolder) -> tuple[StoreFolder, StoreFolder]:
+    """Folders of one name are called by their paths: .../a/store and .../b/store would both be `store`."""
+    if ours.name != theirs.name:
+        return ours, theirs
+    return replace(ours, name=ours.root), replace(theirs, name=theirs.root)
 
 
 # -- ranges -------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from spark.result import Ask, Result
 from spark.transactions import ended_halves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from pyspark.sql import DataFrame, Row
@@ -69,11 +69,11 @@ def run(stores: Stores, ask: Ask) -> Result:
         read_by = [group for group, reached in readers.get(_place(copy)[:3], []) if reached > copy["queue_offset"]]
         told = (copy["store_time"], step, *_place(copy), due.get(waiting), ", ".join(read_by))
         rows.append((*told, copy["keys"], copy["uniq_key"], copy["msg_id"]))
-    notes = list(_notes(copies, is_cut=len(found) > MOST_ROWS))
-    return Result(f"The life of {ask.key}", stores.spark.createDataFrame(rows, _ROW), notes)
+    beside = list(notes(copies, is_cut=len(found) > MOST_ROWS))
+    return Result(f"The life of {ask.key}", stores.spark.createDataFrame(rows, _ROW), beside)
 
 
-def _notes(copies: list[Row], *, is_cut: bool) -> Iterator[str]:
+def notes(copies: Sequence[Mapping[str, Any] | Row], *, is_cut: bool) -> Iterator[str]:
     messages = len({copy["uniq_key"] or copy["msg_id"] for copy in copies})
     if is_cut:
         yield f"these are the first {MOST_ROWS} copies; `sql` finds all, --from and --to bound the time"

@@ -173,6 +173,11 @@ def test_a_sound_store(spark: SparkSession, sound: Path, tmp_path: Path) -> None
     assert note["what"] == "the topic is gone; 1 of its records are still in the log"
 
 
+def test_a_count_that_was_cut_off_is_no_exact_one() -> None:
+    said = [check.summary(count) for count in (0, 999, 1000)]
+    assert said == ["no damage was found", "999 findings are damage", "at least 1000 findings are damage"]
+
+
 def test_a_checkpoint_beyond_the_log(spark: SparkSession, sound: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(sound, tmp_path / "copy"))
     stores = Stores(spark, f"broker-a={root}")

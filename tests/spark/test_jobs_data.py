@@ -166,6 +166,12 @@ def test_diff(spark: SparkSession, tmp_path: Path) -> None:
         diff.run(Stores(spark, f"a={master};b={slave}"), Ask(other=str(slave)))
 
 
+def test_stores_of_one_name_are_told_apart() -> None:
+    first, second = StoreFolder("store", "/mnt/a/store"), StoreFolder("store", "/mnt/b/store")
+    assert [folder.name for folder in diff.told_apart(first, second)] == ["/mnt/a/store", "/mnt/b/store"]
+    assert diff.told_apart(first, StoreFolder("b", "/b")) == (first, StoreFolder("b", "/b"))
+
+
 def compare(spark: SparkSession, master: Path, slave: Path) -> Any:
     return diff.run(Stores(spark, f"master={master}"), Ask(other=f"slave={slave}"))
 

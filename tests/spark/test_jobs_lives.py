@@ -215,3 +215,11 @@ def test_trace(spark: SparkSession, tmp_path: Path) -> None:
         trace.run(stores, ask(key="nothing"))
     with pytest.raises(ConfigError):
         trace.run(stores, ask())
+
+
+def test_what_is_told_beside_a_trace() -> None:
+    copies = [{"uniq_key": key, "msg_id": "m"} for key in ("a", "a", None)]
+    assert list(trace.notes(copies[:2], is_cut=False)) == []
+    cut, different = trace.notes(copies, is_cut=True)
+    assert cut.startswith(f"these are the first {trace.MOST_ROWS} copies")
+    assert different == "2 different messages have this key"

@@ -27,6 +27,8 @@ PROBE: Final = 64 * 1024
 # Entries of a queue whose records are this far apart are read with two calls.
 FAR: Final = 1024 * 1024
 
+DELETED: Final = "%s: %s was deleted while it was read"
+
 
 class LogRange(NamedTuple):
     """The records that begin in [start, stop).
@@ -68,7 +70,7 @@ class FileReader:
         while place is not None and place < stop:
             data = self._window(place, WINDOW)
             if not len(data):
-                log.warning("%s: %s was deleted while it was read", self._store.name, self._file.path)
+                log.warning(DELETED, self._store.name, self._file.path)
                 return True
             at, following = chain.places(data, 0, stop - place)
             records, good = sound(data, place, at)
@@ -157,6 +159,8 @@ def read_places(store: StoreFolder, places: Places, sizes: Places) -> Iterator[F
             begin = int(places[low + first])
             end = int((places[low + first : low + last] + sizes[low + first : low + last]).max())
             data = store.storage.window(file.path, begin - file.start, min(end, file.end) - begin, whole=False)
+            if not len(data):
+                log.warning(DELETED, store.name, file.path)
             at = places[low + first : low + last] - begin
             records, good = sound(data, begin, at[at + MIN_RECORD <= len(data)])
             if not good.all():

@@ -7,9 +7,10 @@ import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from mqctl.store.scan.logreader import LogRange, read_range
+from mqctl.store.scan.logreader import LogRange, read_places, read_range
 from mqctl.store.scan.messages import Wanted
 from mqctl.store.scan.plan import LogPart, LogPlan, QueuePart, message_parts
 from mqctl.store.scan.records import HEADS
@@ -115,6 +116,20 @@ def test_a_file_that_vanishes_while_it_is_read(tmp_path: Path, caplog: pytest.Lo
         rest = [len(records) for _, records in found]
     assert rest == [10, 10]
     assert "was deleted while it was read" in caplog.text
+
+
+def test_a_file_that_vanishes_while_queue_entries_are_followed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened(tmp_path) as store:
+        put_all(store, numbered(20))
+    places = np.array([row["phys_offset"] for row in read(tmp_path)])
+    found = read_places(folder(tmp_path), places, np.full(20, 100))
+    assert len(next(found).records) == 10
+    log_file(tmp_path, 1).unlink()
+    with caplog.at_level(logging.WARNING):
+        assert list(found) == []
+    assert f"{log_file(tmp_path, 1)} was deleted while it was read" in caplog.text
 
 
 @pytest.mark.parametrize("part_bytes", [100, 1 << 20])
