@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from mqctl.commands.changing import DryRunOption
 from mqctl.commands.common import LocalCommand, LocalGroup, Session, complete_contexts, noun, session_of
 from mqctl.contexts import VARIABLE, Contexts, load
 from mqctl.output import Column
@@ -24,6 +25,7 @@ def set_context(
     name: NameArgument,
     namesrv: Annotated[str, typer.Option("-n", "--namesrv", metavar="ADDR[;ADDR]", help="Its name servers.")],
     use: Annotated[bool, typer.Option("--use", help="Make it the current one.")] = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Name a cluster, or give a name other name servers. The first one becomes the current one.
 
@@ -43,12 +45,13 @@ def set_context(
     contexts.name_servers[name] = ";".join(addresses)
     if use or contexts.current is None:
         contexts.current = name
-    contexts.save()
+    if not dry_run:
+        contexts.save()
     _print(session, contexts, name)
 
 
 @app.command(cls=LocalCommand)
-def use(ctx: typer.Context, name: NameArgument) -> None:
+def use(ctx: typer.Context, name: NameArgument, dry_run: DryRunOption = False) -> None:
     """Make a context the current one.
 
     \b
@@ -59,7 +62,8 @@ def use(ctx: typer.Context, name: NameArgument) -> None:
     contexts = _load(session)
     contexts.find(name)
     contexts.current = name
-    contexts.save()
+    if not dry_run:
+        contexts.save()
     _print(session, contexts, name)
     for variable in (VARIABLE, "NAMESRV_ADDR"):
         if session.env.variables.get(variable):
@@ -101,15 +105,19 @@ def show(
 
 
 @app.command(cls=LocalCommand)
-def delete(ctx: typer.Context, name: NameArgument) -> None:
+def delete(ctx: typer.Context, name: NameArgument, dry_run: DryRunOption = False) -> None:
     """Forget a context. Nothing happens to the cluster.
 
     \b
     Example:
       mqctl context delete prod
     """
-    contexts = _load(session_of(ctx))
+    session = session_of(ctx)
+    contexts = _load(session)
     contexts.find(name)
+    if dry_run:
+        _print(session, contexts, name)
+        return
     del contexts.name_servers[name]
     if contexts.current == name:
         contexts.current = None

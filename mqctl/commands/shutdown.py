@@ -33,6 +33,7 @@ def shutdown(
     wait: Annotated[
         float, typer.Option("--wait", min=0, metavar="SECONDS", help="How long to wait until they are gone.")
     ] = 60.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which processes would be stopped.")] = False,
 ) -> None:
     """Stop name servers or brokers that run on this machine.
 
@@ -40,6 +41,7 @@ def shutdown(
 
     \b
     Examples:
+      mqctl shutdown broker --dry-run
       mqctl shutdown broker
       mqctl shutdown namesrv --port 9876
     """
@@ -50,6 +52,10 @@ def shutdown(
     if not found:
         where = "" if port is None else f" that listens on port {port}"
         raise NotFound(f"no {kind.value} of this user{where} runs on this machine")
+    if dry_run:
+        for process in found:
+            print(f"would stop {kind.value} {process.pid}", file=session.env.stdout)
+        return
     for process in found:
         print(f"stopping {kind.value} {process.pid}", file=session.env.stdout, flush=True)
         _terminate(process)

@@ -55,6 +55,16 @@ def test_setting_one_that_is_there_changes_it(cli: Cli) -> None:
     assert rows == [{"current": True, "name": "prod", "namesrv": "127.0.0.1:2"}]
 
 
+def test_dry_runs(cli: Cli) -> None:
+    cli.ok("context", "set", "prod", "-n", "127.0.0.1:1")
+    before = cli.ok("context", "list").out
+    [row] = cli.ok("context", "set", "test", "-n", "127.0.0.1:2", "--use", "--dry-run", "-o", "json").json
+    assert row == {"current": True, "name": "test", "namesrv": "127.0.0.1:2"}
+    cli.ok("context", "use", "prod", "--dry-run")
+    cli.ok("context", "delete", "prod", "--dry-run")
+    assert cli.ok("context", "list").out == before
+
+
 def test_using_one_that_a_variable_hides_is_told(cli: Cli) -> None:
     cli.ok("context", "set", "prod", "-n", "127.0.0.1:1")
     ended = Cli({**cli.variables, "NAMESRV_ADDR": "127.0.0.1:2"}).ok("context", "use", "prod")

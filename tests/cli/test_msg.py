@@ -64,6 +64,21 @@ def test_the_first_message_creates_the_topic(cli: Cli, topic: str) -> None:
     assert found["body"] == "first"
 
 
+def test_a_dry_run_says_where_messages_could_go(cli: Cli, topic: str) -> None:
+    dry = ("--dry-run", "-o", "json")
+    would = cli.ok("msg", "send", topic, "first", *dry)
+    assert would.err.endswith(f"the topic {topic} does not exist: the first message would create it\n")
+    assert cli("topic", "route", topic).status == ExitCode.NOT_FOUND
+    cli.ok("topic", "update", topic, "-w", "2")
+    would = cli.ok("msg", "send", topic, "a\nbc", "--lines", "--count", "1000", *dry)
+    assert would.json == [{"topic": topic, "brokerName": "broker-a", "queueId": queue} for queue in range(2)]
+    assert would.err == "nothing was sent: 2,000 messages, 2.9 KiB\n"
+    assert [row["queueId"] for row in cli.ok("msg", "send", topic, "x", "--queue", "1", *dry).json] == [1]
+    assert cli("msg", "send", topic, "x", "--queue", "2", *dry).status == ExitCode.NOT_FOUND
+    assert "4194304 are allowed" in cli("msg", "send", topic, "-", *dry, stdin=b"x" * 4_194_305).err
+    assert {row["maxOffset"] for row in cli.ok("topic", "stats", topic, "-o", "json").json} == {0}
+
+
 def test_bodies_from_stdin_and_files(cli: Cli, topic: str, tmp_path: Path) -> None:
     cli.ok("topic", "update", topic)
     binary = b"\xff\x00\x01"

@@ -225,9 +225,12 @@ def test_track_and_push(cli: Cli, broker: OurBroker, topic: str, sent: dict[str,
         consumer.commit()
         [row] = cli.ok("msg", "track", sent["msgId"], "-t", topic, "-o", "json").json
         assert (row["group"], row["trackType"]) == (group, "CONSUMED")
+        [row] = cli.ok("msg", "push", sent["offsetMsgId"], "-g", group, "--dry-run", "-o", "json").json
+        assert (row["clientId"], row["consumeResult"]) == (consumer.client_id, None)
         [row] = cli.ok("msg", "push", sent["offsetMsgId"], "-g", group, "-o", "json").json
         assert (row["clientId"], row["consumeResult"]) == (consumer.client_id, "CR_SUCCESS")
         assert handled.get(timeout=30) == b"hello"
+    assert handled.empty()
     ended = cli("msg", "push", sent["offsetMsgId"], "-g", group)
     assert ended.status == ExitCode.NOT_FOUND
     assert f"no consumer of group {group} is connected" in ended.err

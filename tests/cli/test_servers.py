@@ -231,6 +231,9 @@ def start_standalone(tmp_path: Path) -> tuple[Program, list[str]]:
 @pytest.mark.parametrize(("kind", "port_at"), [("namesrv", 4), ("broker", 6)])
 def test_shutdown_stops_what_listens_on_the_port(tmp_path: Path, kind: str, port_at: int) -> None:
     both, args = start_standalone(tmp_path)
+    would = Cli({}).ok("shutdown", kind, "--port", args[port_at], "--dry-run")
+    assert would.out == f"would stop {kind} {both.process.pid}\n"
+    assert both.process.poll() is None
     # In this process, which is the parent: somebody must wait for the child, or it stays as a zombie.
     ended = Cli({})("shutdown", kind, "--port", args[port_at])
     stopped = both.wait()

@@ -104,6 +104,23 @@ def test_rebuild(offline: Cli, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ([], "2 queues and the key index"),
+        (["--queues", "--topic", "orders"], "2 queues"),
+        (["--index"], "the key index"),
+        (["--topic", "none"], "what is missing"),
+    ],
+)
+def test_what_would_be_rebuilt(offline: Cli, root: Path, options: list[str], what: str) -> None:
+    before = contents(root)
+    ended = offline.ok("store", "rebuild", str(root), "--dry-run", *options)
+    assert ended.err.startswith(f"Rebuild {root} from ")
+    assert ended.err.endswith(f" of log: {what}.\n")
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--queues"], "13 entries in 2 queues, 0 keys"),

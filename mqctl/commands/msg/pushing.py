@@ -36,6 +36,7 @@ def push(
         str | None, typer.Option("--client", metavar="ID", help="This client; without it the first of the group.")
     ] = None,
     topic: TopicOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say which client would get it.")] = False,
 ) -> None:
     """Have a running consumer handle a message now, and say how that went.
 
@@ -47,13 +48,17 @@ def push(
       mqctl msg push 0A00000100002A9F0000000000001F40 -g order-service --client 10.0.0.7@1234
     """
     session = session_of(ctx)
-    row = session.ask(lambda admin: _push(admin, msg_id, topic, group, client))
+    row = session.ask(lambda admin: _push(admin, msg_id, topic, group, client, dry_run))
     session.print_rows(PUSHED, [row])
-    if row["consumeResult"] not in ("CR_SUCCESS", "CR_COMMIT"):
+    if dry_run:
+        session.env.say("nothing was pushed")
+    elif row["consumeResult"] not in ("CR_SUCCESS", "CR_COMMIT"):
         raise typer.Exit(ExitCode.REFUSED)
 
 
-async def _push(admin: Admin, msg_id: str, topic: str | None, group: str, client: str | None) -> dict[str, Any]:
+async def _push(
+    admin: Admin, msg_id: str, topic: str | None, group: str, client: str | None, dry_run: bool
+) -> dict[str, Any]:
     from mqctl.client.admin.consumers import members
     from mqctl.client.admin.messages import brokers_of_topic, consume_directly
     from mqctl.errors import NotFound
@@ -65,6 +70,8 @@ async def _push(admin: Admin, msg_id: str, topic: str | None, group: str, client
         if connection is None or not connection.connection_set:
             raise NotFound(f"no consumer of group {group} is connected", hint="see `mqctl consumer list`")
         client = connection.connection_set[0].client_id
+    if dry_run:
+        return {**dict.fromkeys(column.name for column in PUSHED), "clientId": client}
     result = await consume_directly(admin, brokers, message, group, client)
     return {
         "clientId": client,

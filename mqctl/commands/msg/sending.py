@@ -14,9 +14,11 @@ from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.msg.shared import BrokerOption, TopicArgument, app, place_of
 from mqctl.errors import ConfigError, MqError, NotFound
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, size_text
 from mqctl.output import Column, Row
 
 if TYPE_CHECKING:
+    from mqctl.client.admin import Admin
     from mqctl.client.results import SendResult
     from mqctl.remoting.bodies import MessageQueue
     from mqctl.remoting.message import Message
@@ -50,6 +52,7 @@ def send(
         bool, typer.Option("--json", help="BODY holds many: every line is JSON as `tail -o json` prints it.")
     ] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Leave a trace, see `mqctl msg trace`.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check it, and say where it could go.")] = False,
     broker: BrokerOption = None,
     text: Annotated[str | None, typer.Option("--text", hidden=True)] = None,
 ) -> None:
@@ -64,7 +67,7 @@ def send(
       mqctl msg send orders 'hello'
       mqctl msg send orders @order.json --tag paid --key 4711 --property region=eu
       seq 1000 | mqctl msg send orders - --lines
-      mqctl msg send copy @orders.jsonl --json
+      mqctl msg send copy @orders.jsonl --json --dry-run
     """
     import asyncio
 
@@ -81,6 +84,9 @@ def send(
     write = session.stream(SENT, _sent_line)
     messages = _messages(common, data, lines=lines, json_lines=json_lines)
     place = None if queue is None else place_of(queue, broker)
+    if dry_run:
+        _check(session, topic, messages, place, count)
+        return
     asyncio.run(_send(session, messages, place, count, trace, lambda result: write(_sent_row(result))))
 
 
@@ -196,6 +202,44 @@ def _numbered(queues: list[MessageQueue], broker_name: str | None, queue_id: int
             hint=f"brokers that take messages: {brokers}",
         )
     return found
+
+
+WOULD: Final = [Column("topic"), Column("brokerName", "BROKER"), Column("queueId", "QUEUE")]
+
+
+def _check(
+    session: Session, topic: str, messages: list[Message], place: tuple[str | None, int] | None, count: int
+) -> None:
+    """Prints the queues that messages may go to. Raises MqError for what no broker would be asked to take."""
+    from mqctl.client.outgoing import Encoder
+
+    encoder = Encoder(PRODUCER_GROUP)
+    for message in messages:
+        encoder.single(message)
+    queues, exists = session.ask(lambda admin: _targets(session, admin, topic))
+    if place is not None:
+        queues = _numbered(queues, *place)
+    rows = [{"topic": topic, "brokerName": queue.broker_name, "queueId": queue.queue_id} for queue in queues]
+    session.print_rows(WOULD, rows)
+    size = size_text(sum(len(message.body) for message in messages) * count)
+    session.env.say(f"nothing was sent: {count_text(len(messages) * count)} messages, {size}")
+    if not exists:
+        session.env.say(f"the topic {topic} does not exist: the first message would create it")
+
+
+async def _targets(session: Session, admin: Admin, topic: str) -> tuple[list[MessageQueue], bool]:
+    """And whether the topic exists, or is one that brokers would create."""
+    from mqctl.client import Producer
+
+    async with Producer(
+        PRODUCER_GROUP, session.name_servers, timeout=session.timeout, credentials=session.credentials
+    ) as producer:
+        queues = await producer.queues(topic)
+    try:
+        await admin.topic_route(topic)
+    except NotFound:
+        return queues, False
+    return queues, True
 
 
 def _sent_row(result: SendResult) -> dict[str, Any]:

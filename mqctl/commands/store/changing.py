@@ -13,6 +13,7 @@ from mqctl.commands.store.checking import FINDINGS
 from mqctl.commands.store.shared import CommitlogOption, DirArgument, Progress, app, open_store
 from mqctl.errors import NotFound
 from mqctl.exit import ExitCode
+from mqctl.figures import count_text, size_text
 from mqctl.output import Column, Row
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def rebuild(
     index: Annotated[bool, typer.Option("--index", help="Only the key index.")] = False,
     topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic's queues.")] = None,
     yes: YesOption = False,
+    dry_run: DryRunOption = False,
     commitlog: CommitlogOption = None,
 ) -> None:
     """Make consume queues and index anew from the log.
@@ -115,7 +117,7 @@ def rebuild(
 
     \b
     Examples:
-      mqctl store rebuild ~/store
+      mqctl store rebuild ~/store --dry-run
       mqctl store rebuild ~/store --index --yes
     """
     from mqctl.remoting import fastjson
@@ -127,16 +129,28 @@ def rebuild(
     progress = Progress(session, "worked through")
     store = _open_with_log(directory, commitlog)
     both = queues == index
+    with_index = (both or index) and topic is None
     with locked(store.root):
-        confirm(session, f"Rebuild {directory} from its log. Go on?", yes)
         exists = known_topics(store, fastjson.loads)
+
+        def wanted(name: str, queue_id: int) -> bool:
+            return (both or queues) and topic in (None, name) and exists(name)
+
+        replaced = sum(wanted(queue.topic, queue.queue_id) for queue in store.queues)
+        plan = _plan(directory, store, replaced, with_index)
+        if dry_run:
+            session.env.say(plan)
+            return
+        confirm(session, f"{plan} Go on?", yes)
         with changing(store):
-            built = run(
-                store,
-                lambda name, queue_id: (both or queues) and topic in (None, name) and exists(name),
-                index=(both or index) and topic is None,
-                on_progress=progress,
-            )
+            built = run(store, wanted, index=with_index, on_progress=progress)
     progress.clear()
     made = f"{built.entries} entries in {len(built.queues)} queues, {built.keys} keys"
     session.env.say(f"{made}; {built.lost} messages are not in the log" if built.lost else made)
+
+
+def _plan(directory: Path, store: StoreFolder, queues: int, index: bool) -> str:
+    """Queues that only the log knows are made as well, and not counted."""
+    what = [*([f"{count_text(queues)} queues"] if queues else []), *(["the key index"] if index else [])]
+    size = size_text(store.log.end - store.log.begin)
+    return f"Rebuild {directory} from {size} of log: {' and '.join(what) or 'what is missing'}."
