@@ -14,7 +14,7 @@ from mqctl.cli import run
 from mqctl.env import Environment
 from mqctl.exit import ExitCode
 from mqctl.remoting.codes import RequestCode
-from tests.cli.running import Cli, Ended, Stream
+from tests.cli.running import Cli, Ended, Stream, program
 from tests.cli.test_topic import registered_but_gone
 from tests.peers import wire
 from tests.peers.ours import OurBroker, OurNamesrv
@@ -161,6 +161,33 @@ def test_a_group_whose_topics_one_name_server_remembers(halved: Cli, cli: Cli, t
     assert ended.status == ExitCode.PARTIAL
     assert f"warning: %DLQ%{topic} at {NOBODY} is missing here" in ended.err
     assert journalled(halved)[0] == f"deletion of group {topic}"
+
+
+def test_a_broker_of_which_one_name_server_still_lets_write(halved: Cli, cli: Cli, topic: str) -> None:
+    cli.ok("topic", "update", topic)
+    [row] = partly(halved, "broker", "drain", "broker-a", "--quiet", "0", "--yes")
+    assert row["safe"]
+    perms = {row["brokerName"]: row["perm"] for row in cli.ok("topic", "route", topic, "-o", "json").json}
+    assert perms == {"broker-a": "r", "broker-b": "rw"}
+    ended = cli("broker", "drain", "broker-a", "--wait", "0", "--yes", "-o", "json")
+    assert ended.status == ExitCode.UNREACHABLE
+    assert [row["safe"] for row in ended.json] == [False]
+    assert "error: broker-a is not drained after 0 s\nhint: producers are kept away until" in ended.err
+    cli.ok("broker", "undrain", "broker-a", "--yes")
+
+
+def test_a_drain_that_breaks_off_says_what_is_so(
+    cli: Cli, brokers: tuple[OurBroker, OurBroker], tmp_path: Path
+) -> None:
+    with program("broker", "drain", "broker-b", "--yes", cwd=tmp_path, variables=cli.variables) as draining:
+        assert "messages put" in draining.err_line()
+        brokers[1].stop()
+        try:
+            ended = draining.wait()
+        finally:
+            brokers[1].start()
+    assert ended.status == ExitCode.UNREACHABLE
+    assert "stopped waiting; producers are kept away until `mqctl broker undrain broker-b`\nerror: " in ended.err
 
 
 # -- a broker is away -----------------------------------------------------------------------------------

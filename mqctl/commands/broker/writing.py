@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -10,9 +11,10 @@ from mqctl.commands.broker.running import app
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, session_of
 from mqctl.commands.selecting import BrokerName
-from mqctl.commands.telling import report_missing
+from mqctl.commands.telling import report_missing, tell_missing
+from mqctl.errors import MqError, RequestTimeout
 from mqctl.exit import ExitCode
-from mqctl.figures import count_text, seconds_text
+from mqctl.figures import count_text, rate_text, seconds_text
 from mqctl.output import Column
 
 if TYPE_CHECKING:
@@ -96,9 +98,18 @@ async def _at_all(admin: Admin, name: str, writable: bool) -> Answers[int]:
 
 # -- drain ----------------------------------------------------------------------------------------------
 
+
+def _growing_text(growing: dict[str, float]) -> str:
+    return ", ".join(f"{topic} {rate_text(rate)}/s" for topic, rate in islice(growing.items(), NAMED)) or "-"
+
+
+# Who still writes shows in the topics that grow the most.
+NAMED: Final = 5
 STATE: Final = [
     Column("brokerName", "BROKER"),
     Column("putTotal", "PUT SO FAR", count_text),
+    Column("putTps", "PUT/S", rate_text),
+    Column("growing", show=_growing_text),
     Column("quietSeconds", "QUIET FOR", seconds_text),
     Column("behind", "NOT CONSUMED", count_text),
     Column("safe"),
@@ -115,6 +126,9 @@ def drain(
     consumed: Annotated[
         bool, typer.Option("--consumed", help="Wait as well until all groups have consumed what is there.")
     ] = False,
+    wait: Annotated[
+        float | None, typer.Option("--wait", min=0, metavar="SECONDS", help="Give up after so long; without it, never.")
+    ] = None,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -124,42 +138,72 @@ def drain(
     producers away; run it again to go on waiting, or `mqctl broker undrain` to end it. Messages that are not consumed
     yet are safe on the broker's disk; with --consumed nobody has to wait for them while it is down.
 
+    What the broker itself puts keeps it from being quiet as well: retries, and messages whose delay is over. The topics
+    that grow are named. With --wait it gives up after that time, with the exit status 4; producers stay away.
+
     \b
     Examples:
       mqctl broker drain broker-a --dry-run
-      mqctl broker drain broker-a --consumed --yes
+      mqctl broker drain broker-a --consumed --wait 600 --yes
     """
     session = session_of(ctx)
     session.ask(lambda admin: _check(admin, name))
     if not dry_run:
         confirm(session, f"Keep producers from writing to all topics of {name}, and wait. Go on?", yes)
-    last: list[Drained] = []
+    kept_away = f"producers are kept away until `mqctl broker undrain {name}`"
+    looked = False
 
     def tell(state: Drained) -> None:
-        last[:] = [state]
-        session.env.say(
-            f"{name}: {count_text(state.put_total)} messages put, quiet for {state.quiet_seconds:.0f} s, "
-            f"{count_text(state.behind)} not consumed"
-        )
+        nonlocal looked
+        looked = True
+        session.env.say(_state_text(name, state))
 
-    async def work(admin: Admin) -> None:
+    async def work(admin: Admin) -> Drained:
         from mqctl.client.admin.draining import drain
 
-        await drain(admin, name, quiet_seconds=quiet, until_consumed=consumed, tell=tell, dry_run=dry_run)
+        return await drain(
+            admin,
+            name,
+            quiet_seconds=quiet,
+            until_consumed=consumed,
+            wait_seconds=wait,
+            tell=tell,
+            dry_run=dry_run,
+        )
 
     try:
-        session.ask(work)
+        state = session.ask(work)
     except KeyboardInterrupt:
-        session.env.say(f"stopped waiting; producers are kept away until `mqctl broker undrain {name}`")
+        session.env.say(f"stopped waiting; {kept_away}")
         raise typer.Exit(ExitCode.REFUSED) from None
-    state = last[0]
-    row = {
-        "brokerName": name,
-        "putTotal": state.put_total,
-        "quietSeconds": round(state.quiet_seconds, 1),
-        "behind": state.behind,
-        "safe": not dry_run,
-    }
-    session.print_rows(STATE, [row])
+    except MqError:
+        if looked:
+            session.env.say(f"stopped waiting; {kept_away}")
+        raise
+    session.print_rows(STATE, [_state_row(name, state, safe=state.done and not dry_run)])
+    if not state.done:
+        tell_missing(session, state.untold)
+        raise RequestTimeout(f"{name} is not drained after {wait:g} s", hint=f"{kept_away}; run it again to go on")
     if not dry_run:
         session.env.say(f"{name} can be stopped now; it takes messages again when it starts anew, or after undrain")
+    report_missing(session, state.untold)
+
+
+def _state_text(name: str, state: Drained) -> str:
+    growing = f"; growing: {_growing_text(state.growing)}" if state.growing else ""
+    return (
+        f"{name}: {count_text(state.put_total)} messages put, {rate_text(state.per_second)}/s, "
+        f"quiet for {state.quiet_seconds:.0f} s, {count_text(state.behind)} not consumed{growing}"
+    )
+
+
+def _state_row(name: str, state: Drained, *, safe: bool) -> dict[str, Any]:
+    return {
+        "brokerName": name,
+        "putTotal": state.put_total,
+        "putTps": round(state.per_second, 2),
+        "growing": {topic: round(rate, 2) for topic, rate in state.growing.items()},
+        "quietSeconds": round(state.quiet_seconds, 1),
+        "behind": state.behind,
+        "safe": safe,
+    }
