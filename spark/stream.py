@@ -3,10 +3,14 @@
 An offset of the stream is a place in the log of each store, where a record ends. So a micro-batch is a set of ranges of
 the log: read again after a failure, it holds the same messages, and Spark's checkpoint makes that exactly once. A new
 query begins with the oldest message, or with what comes (option `start` = latest).
+
+What a broker deletes before a query has come to it is lost to the query, which goes on behind it with a warning. A log
+that ends before the query's offset is another one, or was cut off: that ends the query.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +19,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from mqctl.errors import StoreError
 from mqctl.store.scan.folder import StoreFolder
 from mqctl.store.scan.messages import Wanted
 from mqctl.store.scan.plan import LogPart, LogPlan, split
@@ -22,6 +27,8 @@ from spark.parts import PartOf, read_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger(__name__)
 
 Offsets = dict[str, int]
 
@@ -56,7 +63,7 @@ class MessageStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A limit holds for each store, and for the bytes of the log, whatever is asked for of them."""
         most = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         plans = {store.name: LogPlan(store) for store in self._stores}
-        found = {name: plan.end(max(plan.begin, start.get(name, 0)), most) for name, plan in plans.items()}
+        found = {name: plan.end(going_on(plan, start.get(name, 0)), most) for name, plan in plans.items()}
         return found if self._target is None else {name: min(end, self._target[name]) for name, end in found.items()}
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -75,3 +82,13 @@ class MessageStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is kept here."""
+
+
+def going_on(plan: LogPlan, reached: int) -> int:
+    """Where the log goes on behind the place that a query has come to. Raises StoreError if it does not go so far."""
+    if plan.end(0) < reached:
+        what = f"{plan.store.name}: the log of {plan.store.root} ends before {reached}, which this query has reached"
+        raise StoreError(what, hint="it is another log, or was cut off: begin anew, with another checkpointLocation")
+    if 0 < reached < plan.begin:
+        log.warning("%s: %d bytes of the log were deleted unread", plan.store.name, plan.begin - reached)
+    return max(plan.begin, reached)

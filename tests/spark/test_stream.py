@@ -10,9 +10,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from mqctl.client.blocking import Producer
+from mqctl.errors import StoreError
 from mqctl.remoting.message import Message
+from mqctl.store.scan.folder import StoreFolder
+from mqctl.store.scan.plan import LogPlan
 from mqctl.testing import broker as embedded_broker
 from mqctl.testing.embedded import EmbeddedBroker
+from spark.stream import going_on
+from tests.unit.store.stores import FILE, opened, put_all
+from tests.unit.store.stores import numbered as stored
 
 BATCH = 100
 SMALL_LOG = 256 * 1024
@@ -75,3 +81,18 @@ def test_a_query_that_begins_with_what_comes(spark: SparkSession, mq: EmbeddedBr
         send(producer, 10, 20)
         run_to_end(follow(spark, mq, start="latest"), tmp_path)
     assert written(spark, tmp_path) == numbers(20)[10:]
+
+
+def test_a_log_that_is_not_what_it_was(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Files that were deleted unread are passed over aloud; a shorter log in the old one's place is refused."""
+    with opened(tmp_path) as store:
+        put_all(store, stored(40))
+        end = store.log.end
+    (tmp_path / "commitlog" / f"{0:020d}").unlink()
+    plan = LogPlan(StoreFolder("a", str(tmp_path)))
+    assert [going_on(plan, place) for place in (0, FILE, end)] == [FILE, FILE, end]
+    assert caplog.text == ""
+    assert going_on(plan, 100) == FILE
+    assert f"a: {FILE - 100} bytes of the log were deleted unread" in caplog.text
+    with pytest.raises(StoreError, match=f"ends before {end + 1}, which this query has reached"):
+        going_on(plan, end + 1)
