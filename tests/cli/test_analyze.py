@@ -10,6 +10,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,15 @@ import psutil
 import pytest
 
 from mqctl.cli import load
+from mqctl.commands.analyze.answering import Answer
+from mqctl.commands.analyze.chart import chart_of
 from mqctl.commands.analyze.finding import find_python, find_spark
 from mqctl.commands.analyze.jobfiles import MAIN, job_files, write_zip
+from mqctl.commands.analyze.picture import draw_bars, page
+from mqctl.commands.analyze.showing import columns_of
+from mqctl.commands.analyze.svg import LEFT, RIGHT, WIDTH
 from mqctl.exit import ExitCode
+from mqctl.times import time_text
 from spark.request import Request, staging_name
 from tests.cli.running import Cli, Ended, python
 from tests.cli.sparkless import Machine, machine, script
@@ -335,6 +342,74 @@ def test_bars(spark: Machine, store: str, tmp_path: Path) -> None:
     text = (tmp_path / "lag.html").read_text()
     drawing = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
     assert [bar.findtext("{*}title") for bar in drawing.findall("{*}rect")] == ["g t1 7", "- t2 0"]
+
+
+LATENCY = Answer(
+    columns=[("topic", "string"), ("stage", "string"), ("p99", "bigint")],
+    rows=[
+        {"topic": "orders", "stage": "born to stored", "p99": 7},
+        {"topic": "bills", "stage": "born to stored", "p99": 3},
+        {"topic": "bills", "stage": "end to end", "p99": 40},
+    ],
+    plot={"kind": "bars", "x": "topic", "y": "p99", "series": "stage", "title": "99 of 100, ms"},
+)
+RETENTION = Answer(
+    columns=[("time", "timestamp"), ("event", "string"), ("bytes", "bigint")],
+    rows=[
+        {"time": NOON_MS + HOUR_MS, "event": "delete", "bytes": 9},
+        {"time": NOON_MS + 2 * HOUR_MS, "event": "delete", "bytes": 8},
+        {"time": NOON_MS, "event": "grew", "bytes": 1},
+        {"time": NOON_MS + HOUR_MS, "event": "grew", "bytes": 2},
+        {"time": None, "event": "disk", "bytes": None},
+    ],
+    plot={"kind": "bars", "x": "time", "y": "bytes", "series": "event", "title": "Bytes"},
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "labels", "groups"),
+    [
+        (LATENCY, ["bills", "orders"], {"40": 0, "3": 0, "7": 1}),
+        (RETENTION, [time_text(NOON_MS + hour * HOUR_MS)[:16] for hour in range(3)], {"9": 1, "8": 2, "1": 0, "2": 1}),
+    ],
+    ids=["latency", "retention"],
+)
+def test_groups_of_bars(answer: Answer, labels: list[str], groups: dict[str, int]) -> None:
+    """Those over time are in its order, whatever series comes first; no two bars are at one place."""
+    chart = chart_of(answer)
+    assert chart is not None
+    text = page(chart, answer, columns_of(answer))
+    drawing = ElementTree.fromstring(text[text.index("<svg") : text.index("</svg>") + 6])
+    assert [group.findtext("{*}title") for group in drawing.findall("{*}g")] == labels
+    width = (WIDTH - LEFT - RIGHT) / len(labels)
+    lefts = {str(bar.findtext("{*}title")).split()[-1]: float(bar.attrib["x"]) for bar in drawing.findall("{*}rect")}
+    assert {height: int((left - LEFT) / width) for height, left in lefts.items()} == groups
+    assert len(set(lefts.values())) == len(lefts)
+
+
+class Axes:
+    """What is drawn with matplotlib: left edges and widths of bars, and the labels below."""
+
+    def __init__(self) -> None:
+        self.bars: list[tuple[float, float]] = []
+        self.labels: list[tuple[float, str]] = []
+
+    def bar(self, places: list[float], heights: list[float], width: float, label: str | None) -> None:
+        self.bars += [(place - width / 2, width) for place in places]
+
+    def set_xticks(self, places: list[float], labels: list[str]) -> None:
+        self.labels = list(zip(places, labels, strict=True))
+
+
+def test_bars_of_a_png_stand_beside_each_other() -> None:
+    axes = Axes()
+    chart = chart_of(RETENTION)
+    assert chart is not None
+    draw_bars(axes, chart)
+    assert [label for _, label in axes.labels] == [chart.x_text(NOON_MS + hour * HOUR_MS) for hour in range(3)]
+    bars = sorted(axes.bars)
+    assert all(left + width <= right + 1e-9 for (left, width), (right, _) in pairwise(bars))
+    assert [round(left) for left, _ in bars] == [0, 1, 1, 2]
 
 
 def test_nothing_to_draw(spark: Machine, store: str, tmp_path: Path) -> None:

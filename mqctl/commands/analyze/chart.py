@@ -13,6 +13,8 @@ from mqctl.times import time_text
 # More lines than this in one picture tell nobody anything; the largest are kept.
 MAX_SERIES: Final = 10
 MAX_BARS: Final = 40
+# How much of the room for one x its bars take; the rest sets it apart from the next.
+GROUP: Final = 0.8
 
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH: Final = 50
@@ -31,6 +33,17 @@ class Chart:
     numeric: bool
     series: dict[str, list[tuple[Any, float]]]
     left_out: int = 0
+
+    @property
+    def xs(self) -> list[Any]:
+        """Of all series, each once: numbers in their order, names in that of the series."""
+        found = dict.fromkeys(x for points in self.series.values() for x, _ in points)
+        return sorted(found) if self.numeric else list(found)
+
+    @property
+    def is_bars(self) -> bool:
+        """Names have no distance from each other that a line could be drawn over."""
+        return self.kind != "lines" or not self.numeric
 
     def x_text(self, x: Any) -> str:
         return time_text(int(x))[:16] if self.is_time else number_text(x) if self.numeric else str(x)

@@ -6,14 +6,15 @@ from datetime import datetime
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mqctl.commands.analyze.answering import Answer
-from mqctl.commands.analyze.chart import Chart, chart_of
+from mqctl.commands.analyze.chart import GROUP, Chart, chart_of
 from mqctl.errors import ConfigError
 from mqctl.output import Column
 
 MAX_ROWS: Final = 1000
+MAX_LABELS: Final = 20  # below a PNG: where there are more, only some are told
 
 PAGE: Final = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -93,10 +94,10 @@ def _png(chart: Chart) -> bytes:
 
     figure = Figure(figsize=(10, 5), dpi=100)
     axes = figure.add_subplot()
-    for name, points in chart.series.items():
-        places = [datetime.fromtimestamp(x / 1000) if chart.is_time else x for x, _ in points]
-        draw = axes.plot if chart.kind == "lines" else axes.bar
-        draw(places, [y for _, y in points], label=name or None)
+    if chart.is_bars:
+        draw_bars(axes, chart)
+    else:
+        draw_lines(axes, chart)
     axes.set(title=chart.title, xlabel=chart.x_name, ylabel=chart.y_name, ylim=(0, None))
     if any(chart.series):
         axes.legend()
@@ -104,3 +105,21 @@ def _png(chart: Chart) -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format="png")
     return image.getvalue()
+
+
+def draw_lines(axes: Any, chart: Chart) -> None:
+    for name, points in chart.series.items():
+        places = [datetime.fromtimestamp(x / 1000) if chart.is_time else x for x, _ in points]
+        axes.plot(places, [y for _, y in points], label=name or None)
+
+
+def draw_bars(axes: Any, chart: Chart) -> None:
+    """As in the page: a group for each x, however far apart those are, with a bar for each series."""
+    width = GROUP / max(len(chart.series), 1)
+    places = {x: at - GROUP / 2 + width / 2 for at, x in enumerate(chart.xs)}
+    for number, (name, points) in enumerate(chart.series.items()):
+        axes.bar(
+            [places[x] + width * number for x, _ in points], [y for _, y in points], width=width, label=name or None
+        )
+    labels = [(at, chart.x_text(x)) for at, x in enumerate(chart.xs)]
+    axes.set_xticks(*zip(*labels[:: len(labels) // MAX_LABELS + 1], strict=True))

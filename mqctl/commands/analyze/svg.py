@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from html import escape
-from typing import Any, Final
+from typing import Final
 
-from mqctl.commands.analyze.chart import Chart, number_text
+from mqctl.commands.analyze.chart import GROUP, Chart, number_text
 
 WIDTH: Final = 960
 HEIGHT: Final = 420
@@ -34,7 +34,7 @@ def svg_of(chart: Chart) -> str:
     def place_y(y: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * max(y, 0.0) / top
 
-    marks = _lines(chart, place_y) if chart.kind == "lines" and chart.numeric else _bars(chart, place_y)
+    marks = _bars(chart, place_y) if chart.is_bars else _lines(chart, place_y)
     parts = [*_y_axis(chart, top, place_y), *marks]
     font = 'font-family="sans-serif" font-size="12"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" {font}>'
@@ -89,12 +89,9 @@ def _lines(chart: Chart, place_y: Callable[[float], float]) -> list[str]:
 
 def _bars(chart: Chart, place_y: Callable[[float], float]) -> list[str]:
     """A group of bars for each x, one for each series."""
-    places: dict[Any, int] = {}
-    for points in chart.series.values():
-        for x, _ in points:
-            places.setdefault(x, len(places))
+    places = {x: at for at, x in enumerate(chart.xs)}
     group = (WIDTH - LEFT - RIGHT) / max(len(places), 1)
-    bar = group * 0.8 / max(len(chart.series), 1)
+    bar = group * GROUP / max(len(chart.series), 1)
     room = max(int(group / 7), 3)  # characters that fit below a group
     parts = []
     for x, at in places.items():
@@ -103,7 +100,7 @@ def _bars(chart: Chart, place_y: Callable[[float], float]) -> list[str]:
         parts.append(f"<g><title>{escape(text)}</title>{_x_label(LEFT + group * (at + 0.5), short)}</g>")
     for place, ((name, points), colour) in enumerate(zip(chart.series.items(), COLOURS, strict=False)):
         for x, y in points:
-            left = LEFT + group * (places[x] + 0.1) + bar * place
+            left = LEFT + group * (places[x] + (1 - GROUP) / 2) + bar * place
             tall = place_y(0) - place_y(y)
             tells = escape(" ".join(part for part in (name, chart.x_text(x), number_text(y)) if part))
             parts.append(
