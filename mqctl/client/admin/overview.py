@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from mqctl.client.admin import Admin
 from mqctl.client.admin.consumers import known_groups
@@ -18,6 +20,11 @@ from mqctl.names import is_system_group
 from mqctl.remoting.bodies_admin import StatsData
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
+
+# Brokers tell their figures of one topic at a time, and there may be thousands: each look asks about those that were
+# the busiest, and about a share of the others in turn.
+BUSIEST: Final = 100
+SHARE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,8 @@ class Overview:
     groups: list[GroupProgress]
 
 
-async def overview(admin: Admin, now_ms: int) -> Overview:
-    """Raises MqError when no name server answers, or no broker is there."""
+async def overview(admin: Admin, now_ms: int, rates: TopicRates) -> Overview:
+    """`rates` is for all looks. Raises MqError when no name server answers, or no broker is there."""
     info = await admin.cluster_info()
     readable = brokers_of(info, None)
     addresses = [
@@ -75,7 +82,7 @@ async def overview(admin: Admin, now_ms: int) -> Overview:
     masters = {name: address for _, name, broker_id, address in addresses if broker_id == MASTER_ID}
     brokers, topics, groups = await asyncio.gather(
         ask_each(addresses, lambda each: _broker(admin, *each)),
-        _topics(admin, masters),
+        rates.look(admin, masters),
         _groups(admin, readable, now_ms),
     )
     return Overview(brokers, topics, groups)
@@ -88,17 +95,42 @@ async def _broker(admin: Admin, cluster: str, name: str, broker_id: int, address
         return BrokerFigures(cluster, name, broker_id, address, error=error)
 
 
-async def _topics(admin: Admin, masters: Mapping[str, str]) -> list[TopicFigures]:
-    topics = await user_topics(admin, await admin.topic_list())
+class TopicRates:
+    """What comes in by topic, as it was when each was asked about the last time."""
 
-    async def ask(topic: str) -> TopicFigures:
-        counts = await asyncio.gather(*(_rate(admin, at, "TOPIC_PUT_NUMS", topic) for at in masters.values()))
-        if not any(counts):
-            return TopicFigures(topic, 0.0, 0.0)
-        sizes = await asyncio.gather(*(_rate(admin, at, "TOPIC_PUT_SIZE", topic) for at in masters.values()))
-        return TopicFigures(topic, sum(counts), sum(sizes))
+    def __init__(self) -> None:
+        self._known: dict[str, TopicFigures] = {}
+        self._last = ""
 
-    return await ask_each(topics, ask)
+    async def look(self, admin: Admin, masters: Mapping[str, str]) -> list[TopicFigures]:
+        topics = await user_topics(admin, await admin.topic_list())
+        asked = await ask_each(self.choose(topics), lambda topic: _figures(admin, masters, topic))
+        return self.learn(topics, asked)
+
+    def choose(self, topics: Sequence[str]) -> list[str]:
+        """Of all topics, sorted, those to ask about now."""
+        rates = {topic: self._known[topic].in_tps for topic in topics if topic in self._known}
+        busy = [topic for topic, rate in rates.items() if rate > 0]
+        chosen = sorted(busy, key=rates.__getitem__, reverse=True)[:BUSIEST]
+        others = sorted(set(topics) - set(chosen))
+        at = bisect_right(others, self._last)
+        share = [*others[at:], *others[:at]][:SHARE]
+        self._last = share[-1] if share else ""
+        return [*chosen, *share]
+
+    def learn(self, topics: Sequence[str], asked: Sequence[TopicFigures]) -> list[TopicFigures]:
+        """All that is known of these topics now."""
+        known = {**self._known, **{each.topic: each for each in asked}}
+        self._known = {topic: known[topic] for topic in topics if topic in known}
+        return list(self._known.values())
+
+
+async def _figures(admin: Admin, masters: Mapping[str, str], topic: str) -> TopicFigures:
+    counts = await asyncio.gather(*(_rate(admin, at, "TOPIC_PUT_NUMS", topic) for at in masters.values()))
+    if not any(counts):
+        return TopicFigures(topic, 0.0, 0.0)
+    sizes = await asyncio.gather(*(_rate(admin, at, "TOPIC_PUT_SIZE", topic) for at in masters.values()))
+    return TopicFigures(topic, sum(counts), sum(sizes))
 
 
 async def _rate(admin: Admin, address: str, name: str, key: str) -> float:

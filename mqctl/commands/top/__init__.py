@@ -22,7 +22,8 @@ def top(
     """Watch a cluster in the whole terminal: brokers, the busiest topics, the groups that are behind the most.
 
     Keys: Tab or 1 2 3 choose a table, the arrows or j k a line, s another column to sort by, r the other way round,
-    Enter shows what is behind a line, Esc goes back, p holds the picture, q quits.
+    Enter shows what is behind a line, Esc goes back, p holds the picture, q quits. Where there are hundreds of topics,
+    the busiest are asked about each time and the others in turn.
 
     \b
     Examples:

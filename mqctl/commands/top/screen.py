@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from mqctl.client.admin import Admin
-from mqctl.client.admin.overview import Overview, overview, topic_queues
+from mqctl.client.admin.overview import Overview, TopicRates, overview, topic_queues
 from mqctl.commands.top.rows import broker_detail, lag_detail, rows_of, topic_detail
 from mqctl.commands.top.state import Panel, State, keys_of
 from mqctl.commands.top.view import picture
@@ -39,6 +39,7 @@ class Screen:
         self._every = every
         self._state = State()
         self._seen: Overview | None = None
+        self._rates = TopicRates()
         self._detail: Sequence[Row] = ()
         self._trouble: str | None = None
         self._changed = asyncio.Event()
@@ -82,7 +83,7 @@ class Screen:
 
     async def _ask(self) -> None:
         try:
-            self._seen = await overview(self._admin, int(self._env.clock() * 1000))
+            self._seen = await overview(self._admin, int(self._env.clock() * 1000), self._rates)
             await self._look_into()
             self._trouble = None
         except MqError as error:
@@ -97,7 +98,9 @@ class Screen:
         elif self._state.panel is Panel.LAGS:
             self._detail = lag_detail(seen, line)
         else:
-            self._detail = topic_detail(await topic_queues(self._admin, line["topic"]))
+            queues = await topic_queues(self._admin, line["topic"])
+            if self._state.detail is line:  # else the user has gone elsewhere meanwhile
+                self._detail = topic_detail(queues)
 
     # -- keys -------------------------------------------------------------------------------------------
 
@@ -118,10 +121,12 @@ class Screen:
         """What is behind a line is shown at once, not at the next round."""
 
         async def look() -> None:
+            line = self._state.detail
             try:
                 await self._look_into()
             except MqError as error:
-                self._trouble = error.message
+                if self._state.detail is line:
+                    self._trouble = error.message
             self._changed.set()
 
         self._looking = asyncio.create_task(look())
