@@ -164,6 +164,24 @@ def test_no_permission(spark: Machine, store: str) -> None:
         Path(store).chmod(0o755)
 
 
+@pytest.mark.parametrize("command", ["lag", "export"])
+def test_a_target_that_cannot_be_written(
+    spark: Machine, store: str, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told before anything is started. Root may write everything, so it is the system that is told to refuse."""
+    (tmp_path / "file").touch()
+    ended = spark.cli("analyze", command, "--store", store, "--out", str(tmp_path / "file" / "new" / "out"))
+    failed(ended, ExitCode.USAGE, f"{tmp_path / 'file'} cannot be written to: Not a directory")
+
+    def refuse(dir: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    ended = spark.cli("analyze", command, "--store", store, "--out", str(tmp_path / "new" / "out"))
+    failed(ended, ExitCode.NO_PERMISSION, f"{tmp_path}: permission denied")
+    assert not (spark.home / "called").exists()
+
+
 def test_bad_job_options(spark: Machine, store: str) -> None:
     for args in (["--bucket", "soon"], ["--bucket", "0s"], ["--from", "yesterday"], ["--top", "0"]):
         ended = spark.cli("analyze", "traffic", "--store", store, *args)

@@ -103,7 +103,7 @@ def _png(chart: Chart) -> bytes:
         axes.legend()
     figure.autofmt_xdate()
     image = io.BytesIO()
-    figure.savefig(image, format="png")
+    figure.savefig(image, format="png", bbox_inches="tight")
     return image.getvalue()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 import typer
 
@@ -49,8 +51,12 @@ def _check_folder(session: Session, path: str) -> None:
     if not Path(path).is_dir():
         raise NotFound(f"{path} is no folder", hint="name the one that holds commitlog")
     if not os.access(path, os.R_OK | os.X_OK):
-        session.env.report(f"{path}: permission denied", None)
-        raise typer.Exit(ExitCode.NO_PERMISSION)
+        _refuse(session, path)
+
+
+def _refuse(session: Session, path: str) -> NoReturn:
+    session.env.report(f"{path}: permission denied", None)
+    raise typer.Exit(ExitCode.NO_PERMISSION)
 
 
 def new_folder(text: str, here: bool) -> str:
@@ -59,3 +65,16 @@ def new_folder(text: str, here: bool) -> str:
     if here and not is_uri(path) and Path(path).exists() and (not Path(path).is_dir() or any(Path(path).iterdir())):
         raise ConfigError(f"{path} exists already", hint="name a folder that does not, or remove it first")
     return path
+
+
+def check_writable(session: Session, path: str) -> None:
+    """Of a folder on this machine that may have to be made, with those it is in: Spark would need half a minute to run
+    into what can be told at once. Only writing tells it: permissions are half of the story."""
+    place = next(each for each in (Path(path), *Path(path).parents) if os.path.lexists(each))
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except PermissionError:
+        _refuse(session, str(place))
+    except OSError as error:
+        raise ConfigError(f"--out {path}: {place} cannot be written to: {error.strerror}") from None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from mqctl.commands.analyze.places import absolute, is_uri, locations, new_folder
+from mqctl.commands.analyze.cluster import is_local
+from mqctl.commands.analyze.places import absolute, check_writable, is_uri, locations, new_folder
 from mqctl.commands.analyze.shared import Options, Shape, options_of
 from mqctl.commands.common import Session, session_of
 from mqctl.errors import ConfigError
@@ -103,12 +104,16 @@ def _request(session: Session, options: Options, job: str, ask: Ask, stores: tup
         raise ConfigError(
             "with --deploy-mode cluster the rows must go to --out", hint="name a folder that both can reach"
         )
+    out = "" if options.out is None else new_folder(options.out, here)
+    for written in filter(None, (out, ask.out)):
+        if is_local(options.master) and not is_uri(written):  # elsewhere a path may be one of HDFS
+            check_writable(session, written)
     return Request(
         job=job,
         stores=locations(session, stores, here),
         ask=ask,
         format="" if options.out is None else str(shape),
-        out="" if options.out is None else new_folder(options.out, here),
+        out=out,
         run=uuid.uuid4().hex[:8],
         rows=options.out is None or options.plot is not None,
     )
