@@ -102,7 +102,7 @@ async def by_id(admin: Admin, msg_id: str, topic: str | None = None) -> Received
     answers = await ask_each(topics, lambda each: _by_unique_id(admin, each, msg_id))
     found = [answer for answer in answers if isinstance(answer, ReceivedMessage)]
     if found:
-        return _newest(found)
+        return _oldest(found)
     for answer in answers:
         if isinstance(answer, MqError):
             raise answer
@@ -141,8 +141,9 @@ async def _at(admin: Admin, address: str, phys_offset: int, msg_id: str) -> Rece
 
 
 async def _by_unique_id(admin: Admin, topic: str, msg_id: str) -> ReceivedMessage | MqError | None:
-    """Of several with the same id, such as one that its producer sent twice, the newest. None also for a topic that is
-    gone; the error when a broker that may have it does not answer: it may as well be in another topic."""
+    """Of several with the same id, such as one that its producer sent twice, the oldest, as mqadmin has it. None also
+    for a topic that is gone; the error when a broker that may have it does not answer: it may as well be in another
+    topic."""
     try:
         answers = await by_key(admin, topic, msg_id, unique=True)
     except NotFound:
@@ -150,11 +151,11 @@ async def _by_unique_id(admin: Admin, topic: str, msg_id: str) -> ReceivedMessag
     except MqError as error:
         return error
     found = [message for messages in answers.given.values() for message in messages]
-    return _newest(found) if found else next(iter(answers.failed.values()), None)
+    return _oldest(found) if found else next(iter(answers.failed.values()), None)
 
 
-def _newest(messages: Iterable[ReceivedMessage]) -> ReceivedMessage:
-    return max(messages, key=lambda message: message.store_timestamp)
+def _oldest(messages: Iterable[ReceivedMessage]) -> ReceivedMessage:
+    return min(messages, key=lambda message: (message.store_timestamp, message.phys_offset))
 
 
 # -- by place -------------------------------------------------------------------------------------------
