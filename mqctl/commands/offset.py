@@ -10,7 +10,7 @@ import typer
 from mqctl import journal
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, noun, session_of
-from mqctl.commands.completing import complete_topics
+from mqctl.commands.completing import complete_groups, complete_topics
 from mqctl.commands.consumer.shared import GroupArgument, find_groups
 from mqctl.commands.telling import report_missing
 from mqctl.output import Column
@@ -135,7 +135,11 @@ def set_offset(
     group: GroupArgument,
     topic: TopicOption,
     queue: Annotated[str, typer.Option("-q", "--queue", metavar="[BROKER:]QUEUE")],
-    to: Annotated[int, typer.Option("--to", min=0, metavar="OFFSET")],
+    to: Annotated[int | None, typer.Option("--to", min=0, metavar="OFFSET")] = None,
+    time: Annotated[
+        str | None, typer.Option("--to-time", metavar="TIME", help="Instead: to the messages stored then or later.")
+    ] = None,
+    broker: Annotated[str | None, typer.Option("--broker", hidden=True)] = None,  # mqadmin names it apart
     force: ForceOption = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
@@ -143,28 +147,41 @@ def set_offset(
     """Move a consumer group to an offset in one queue. Its consumers must not run: they would overwrite it.
 
     \b
-    Example:
+    Examples:
       mqctl offset set order-service -t orders -q broker-a:3 --to 1200 --yes
+      mqctl offset set order-service -t orders -q 3 --to-time -2h --dry-run
     """
+    session = session_of(ctx)
     broker_name, _, number = queue.rpartition(":")
     if not number.isdecimal():
         raise typer.BadParameter(f"{queue!r} is not a queue: write 3 or broker-a:3", param_hint="--queue")
+    if (to is None) == (time is None):
+        raise typer.BadParameter("give an offset, or --to-time", param_hint="--to")
+    aim: dict[str, Any] = {"offset": to} if time is None else {"timestamp_ms": _timestamp(session, time)}
 
     async def make(admin: Admin) -> Plan:
         from mqctl.client.admin.repositioning import plan_queue
 
         await _check_group(admin, group)
-        return await plan_queue(admin, group, topic, broker_name or None, int(number), to)
+        return await plan_queue(admin, group, topic, broker_name or broker, int(number), **aim)
 
-    _write(session_of(ctx), f"set offset of {group} on {topic}", make, force, yes, dry_run)
+    _write(session, f"set offset of {group} on {topic}", make, force, yes, dry_run)
 
 
 @app.command(cls=AdminCommand)
 def clone(
     ctx: typer.Context,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The group to copy from.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="The group to copy to; it may be new.")],
-    topic: Annotated[str | None, typer.Option("-t", "--topic", metavar="TOPIC", help="Only this topic.")] = None,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", autocompletion=complete_groups, help="The group to copy from.")
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET", autocompletion=complete_groups, help="The group to copy to; it may be new."),
+    ],
+    topic: Annotated[
+        str | None,
+        typer.Option("-t", "--topic", metavar="TOPIC", autocompletion=complete_topics, help="Only this topic."),
+    ] = None,
     force: ForceOption = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,

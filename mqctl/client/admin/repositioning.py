@@ -173,40 +173,53 @@ async def _aim(plan: Plan, aim: Callable[[Move], Awaitable[None]]) -> None:
 async def plan_by_time(admin: Admin, group: str, topic: str, timestamp_ms: int) -> Plan:
     """To the messages stored at that time or later; EARLIEST and LATEST stand for the ends."""
     plan = await current(admin, group, await topic_queues(admin, topic))
-
-    async def aim(move: Move) -> None:
-        if timestamp_ms == LATEST:
-            move.after = move.max_offset
-        elif timestamp_ms == EARLIEST:
-            move.after = move.min_offset
-        else:
-            code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-            move.after = max(0, await _ask_offset(admin, move.address, code, move.queue, timestamp=str(timestamp_ms)))
-
-    await _aim(plan, aim)
+    await _aim(plan, lambda move: _to_time(admin, move, timestamp_ms))
     return plan
 
 
-async def plan_queue(admin: Admin, group: str, topic: str, broker_name: str | None, queue_id: int, offset: int) -> Plan:
-    """One queue to one offset. Raises NotFound for a queue, ConfigError for an offset that does not exist."""
+async def _to_time(admin: Admin, move: Move, timestamp_ms: int) -> None:
+    if timestamp_ms == LATEST:
+        move.after = move.max_offset
+    elif timestamp_ms == EARLIEST:
+        move.after = move.min_offset
+    else:
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        move.after = max(0, await _ask_offset(admin, move.address, code, move.queue, timestamp=str(timestamp_ms)))
+
+
+async def plan_queue(
+    admin: Admin,
+    group: str,
+    topic: str,
+    broker: str | None,
+    queue_id: int,
+    *,
+    offset: int | None = None,
+    timestamp_ms: int = LATEST,
+) -> Plan:
+    """One queue, of a broker given by name or address, to an offset, or else to a time. Raises NotFound for a queue,
+    ConfigError for an offset that does not exist."""
     every = await topic_queues(admin, topic)
     found = {
         queue: address
         for queue, address in every.addresses.items()
-        if queue.queue_id == queue_id and broker_name in (None, queue.broker_name)
+        if queue.queue_id == queue_id and broker in (None, queue.broker_name, address)
     }
-    if broker_name is not None and broker_name in every.headless:
-        raise every.headless[broker_name]
+    if broker is not None and broker in every.headless:
+        raise every.headless[broker]
     if not found:
-        raise NotFound(f"the topic {topic} has no queue {queue_id}" + (f" on {broker_name}" if broker_name else ""))
+        raise NotFound(f"the topic {topic} has no queue {queue_id}" + (f" on {broker}" if broker else ""))
     if len(found) > 1:
         names = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in found)
         raise ConfigError(f"several brokers have such a queue: {names}", hint="write --queue BROKER:QUEUE")
-    plan = await current(admin, group, Queues(found, {} if broker_name else every.headless))
+    plan = await current(admin, group, Queues(found, {} if broker else every.headless))
     [move] = plan.moves
-    if not move.min_offset <= offset <= move.max_offset:
+    if offset is None:
+        await _to_time(admin, move, timestamp_ms)
+    elif move.min_offset <= offset <= move.max_offset:
+        move.after = offset
+    else:
         raise ConfigError(f"the queue holds the offsets {move.min_offset} to {move.max_offset}, not {offset}")
-    move.after = offset
     return plan
 
 
