@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from mqctl.cli import NOUNS, load
 from mqctl.commands.common import AdminCommand
+from mqctl.commands.mqadmin import leftout
 from mqctl.commands.mqadmin.rows import NAMES
 from mqctl.commands.mqadmin.translate import Old
 
@@ -60,7 +61,15 @@ short and long flags and without regard to case: replace `mqadmin` by `mqctl` in
 - without `-f` the export commands print to stdout, mqadmin writes below /tmp/rocketmq/export
 - `startMonitoring` prints what begins to go wrong and what is well again; mqadmin writes a log
 - secrets of accounts are shown with `acl account list --show-secrets` only
-- `clusterRT` measures once unless `-i` says how often, `brokerConsumeStats` has no use for `-t`
+- the `queryMsgBy...` commands show the body instead of a file that holds it, and leave it to `msg track` to say who has
+  consumed the message
+- `printMsg` and `printMsgByQueue` print messages with their bodies whatever `-p` and `-d` say, where mqadmin's
+  `printMsgByQueue` prints nothing without `-p true`; and they keep to `-b` and `-e`, where mqadmin prints some more
+- `queryMsgByUniqueKey -a` shows all messages with the id, as 5.x does; 4.9.7 shows the oldest, with `-a` and without
+- times in milliseconds have their 13 digits, or are 0
+- `statsAll` leaves out the topics that brokers make for themselves
+- `clusterRT` measures once unless `-i` says how often, `brokerConsumeStats` has no use for `-t`, and `checkMsgSendRT`
+  sends one message more than it counts
 - nothing is asked, as with mqadmin; under the new names commands that destroy something ask first, or need `--yes`
 
 | mqadmin | mqctl | flags |
@@ -69,9 +78,16 @@ short and long flags and without regard to case: replace `mqadmin` by `mqctl` in
 
 MQADMIN_END: Final = """
 These are all of mqadmin 4.9.7, and those of 5.x that mean something to a broker of the 4.9 level. The others are left
-out:
+out, and mqctl says so:
 
 | mqadmin 5.x | what it is about |
+|---|---|
+"""
+
+MQADMIN_FLAGS: Final = """
+So are these flags:
+
+| mqadmin 5.x | why |
 |---|---|
 """
 
@@ -86,30 +102,6 @@ resetOffsetByTime sendMessage sendMsgStatus skipAccumulatedMessage startMonitori
 topicRoute topicStatus updateAclConfig updateBrokerConfig updateGlobalWhiteAddr updateKvConfig updateNamesrvConfig
 updateOrderConf updateSubGroup updateTopic updateTopicPerm wipeWritePerm
 """
-
-# What 5.x has besides, and why it is left out here: by reason. 4.9.7 has nothing of the kind, nor has our broker.
-LEFT_OUT: Final = {
-    "users and policies of the access control of 5.x; accounts of 4.x are in `mqctl acl`": """
-        createUser updateUser deleteUser getUser listUser copyUser createAcl updateAcl deleteAcl getAcl listAcl copyAcl
-        """,
-    "static topics, whose queues move between brokers": "updateStaticTopic remappingStaticTopic",
-    "controllers, which elect masters": """
-        getControllerMetaData getControllerConfig updateControllerConfig getSyncStateSet electMaster
-        cleanBrokerMetadata getBrokerEpoch resetMasterFlushOffset
-        """,
-    "POP, where brokers hand out single messages": "setConsumeMode exportPopRecord",
-    "flow control of cold reads, and how the log is read ahead": """
-        getColdDataFlowCtrInfo updateColdDataFlowCtrGroupConfig removeColdDataFlowCtrGroupConfig
-        setCommitLogReadAheadMode
-        """,
-    "stores in RocksDB, compacted topics, and the timer engine that is kept in RocksDB": """
-        exportMetadataInRocksDB rocksDBConfigToJson checkRocksdbCqWriteProgress dumpCompactionLog switchTimerEngine
-        """,
-    "several brokers in one process": "addBroker removeBroker",
-    "lite topics": """
-        getBrokerLiteInfo getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch
-        """,
-}
 
 
 def commands_page() -> str:
@@ -162,18 +154,29 @@ def _type_text(param: Any) -> str:
 
 def mqadmin_page() -> str:
     rows = [_mqadmin_row(name, old) for name, old in sorted(NAMES.items(), key=lambda item: item[0].lower())]
-    left_out = [f"| {', '.join(names.split())} | {reason} |\n" for reason, names in LEFT_OUT.items()]
-    return MQADMIN_HEAD + "".join(rows) + MQADMIN_END + "".join(left_out)
+    commands = [f"| {', '.join(names.split())} | {about} |\n" for about, names in leftout.COMMANDS.items()]
+    flags = [
+        f"| {name} {_flag(flag)} | {why} |\n" for name, whys in leftout.FLAGS.items() for flag, why in whys.items()
+    ]
+    return "".join([MQADMIN_HEAD, *rows, MQADMIN_END, *commands, MQADMIN_FLAGS, *flags])
 
 
 def _mqadmin_row(name: str, old: Old) -> str:
-    flags = [f"`-{flag.split()[0]}` {_target_text(target)}" for flag, target in old.flags.items()]
+    flags = [f"{_flag(flag)} {_target_text(target)}" for flag, target in old.flags.items()]
     always = f" {old.always}" if old.always else ""
-    return f"| {name} | `mqctl {old.command}{always}` | {', '.join(flags)} |\n"
+    row = f"| {name} | `mqctl {old.command}{always}` | {', '.join(flags)} |\n"
+    others = [_mqadmin_row(f"{name} {' or '.join(map(_flag, given))}", other) for given, other in old.instead.items()]
+    return row + "".join(others)
+
+
+def _flag(flag: str) -> str:
+    """Of a flag as rows have it: its letter, or the long name of one without."""
+    letter, _, long = flag.partition(" ")
+    return f"`-{letter or long}`"
 
 
 def _target_text(target: str) -> str:
-    text = target.rstrip("!=")
+    text = target.rstrip("!=?").replace("&", " ").strip()
     return f"`{text}`" if text else "ignored"
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from mqctl.commands.mqadmin import leftout
+from mqctl.commands.mqadmin.rows import NAMES
 from mqctl.manual import MQADMIN_4_9_7
+from mqctl.times import time_text
 from tests.cli.running import Cli
 from tests.interop.acting import start_consumer, start_producer, wait_for_producer
 from tests.interop.bothtools.changing import CHANGES, MOVING, Change, works
@@ -161,6 +165,26 @@ def test_a_trace_that_either_leaves_is_found_by_both(own: Site, tool: str) -> No
     until_both(own, tracing)
 
 
+def test_the_oldest_of_messages_with_the_same_id(own: Site) -> None:
+    """mqadmin 4.9.7 shows no more even with -a, mqctl shows all, as mqadmin 5.x does."""
+    own.make_topics("{topic}")
+    own.found("mqadmin", Row("checkMsgSendRT -t {topic} -a 3 -s 16", str.split, list, None))
+    stored = own.mqctl("printMsg -t {topic}")
+    [msg_id] = {row["msgId"] for row in stored}
+    looking = f"queryMsgByUniqueKey -t {{topic}} -i {msg_id}"
+    [*_, last] = times = sorted(row["storeTimestamp"] for row in stored)
+    while last not in (found := [row["storeTimestamp"] for row in own.mqctl(f"{looking} -a")]):
+        continue  # it is not in the index yet
+    assert found == times
+    oldest = Row(
+        looking,
+        matches(r"^Store Timestamp: +(.+)$"),
+        lambda rows: [time_text(row["storeTimestamp"]).replace(".", ",") for row in rows],
+        [time_text(times[0]).replace(".", ",")],
+    )
+    both(own, oldest)
+
+
 def test_response_times(site: Site) -> None:
     """mqadmin measures again and again until it is stopped."""
     line = mqadmin_line("4.9.7", site.broker.namesrv, "clusterRT", "-a", "3", "-s", "16", begins=CLUSTER)
@@ -228,3 +252,21 @@ def test_no_command_is_forgotten() -> None:
     rows = [*READS, *CLIENTS, *(change.row for change in CHANGES)]
     run = {row.line.split()[0] for row in rows} | set(ONE_BY_ONE.split())
     assert run | {NOT_RUN} == set(MQADMIN_4_9_7.split())
+
+
+_FLAG: Final = re.compile(r"^ +(?:-(\w),|   )--(\S+(?: \w+)?) *(<arg>)?", re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["java49", "java55"])
+def test_no_flag_is_forgotten(kind: str, request: pytest.FixtureRequest) -> None:
+    """What mqadmin's help lists is translated or left out for a reason, and has a value or none with mqctl, too."""
+    client: ClientDriver = request.getfixturevalue(kind)
+    for name, old in NAMES.items():
+        rows = (old, *old.instead.values())
+        known = {flag.split()[0]: target for row in rows for flag, target in row.flags.items()}
+        left_out = {"h", "n", *(flag.split()[0] for flag in leftout.flags_of(name))}
+        for letter, long, value in _FLAG.findall(client.call("mqadmin", args=["help", name])["stdout"]):
+            flag = letter or long
+            assert flag in known or flag in left_out, f"{name} -{flag}"
+            takes = known.get(flag, "?")
+            assert takes == "?" or takes.endswith("!") != bool(value), f"{name} -{flag}"

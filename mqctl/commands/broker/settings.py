@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -53,6 +53,7 @@ def set_config(
     pairs: PairsArgument,
     broker: BrokerOption = None,
     cluster: ClusterOption = None,
+    slaves: Annotated[bool, typer.Option("--slaves", help="Of their slaves as well.")] = False,
     yes: YesOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -68,7 +69,7 @@ def set_config(
     one_of(cluster, broker)
     wanted = parse_pairs(pairs)
     session = session_of(ctx)
-    brokers = session.ask(lambda admin: chosen_masters(admin, cluster, broker))
+    brokers = session.ask(lambda admin: _brokers(admin, cluster, broker, slaves))
     if not dry_run:
         ask_before(session, wanted, brokers, yes)
 
@@ -78,3 +79,14 @@ def set_config(
         return await change_settings(admin, brokers, wanted, name_servers=False, dry_run=dry_run)
 
     finish(session, None if dry_run else "brokerConfig", session.ask(change))
+
+
+async def _brokers(admin: Admin, cluster: str | None, broker: str | None, slaves: bool) -> dict[str, str]:
+    """Addresses: of masters by name, of slaves by themselves."""
+    if not slaves:
+        return await chosen_masters(admin, cluster, broker)
+    found = await chosen(admin, cluster, broker)
+    if broker is None:
+        of_one_cluster = await chosen_masters(admin, cluster, None)
+        found = [one for one in found if one.broker_name in of_one_cluster]
+    return {one.broker_name if one.is_master else one.address: one.address for one in found}

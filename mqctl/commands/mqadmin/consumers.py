@@ -6,6 +6,16 @@ from typing import Final
 
 from mqctl.commands.mqadmin.translate import Old
 
+# What 5.x can do for one queue, with -b and -q. Consumers that run would write their own offsets over it.
+_ONE_QUEUE: Final = {
+    "g group": "GROUP",
+    "t topic": "--topic",
+    "b broker": "--broker",
+    "q queue": "--queue",
+    "f force": "",
+    "c cluster": "?",
+}
+
 CONSUMERS: Final = {
     "consumerProgress": Old(
         "consumer progress",
@@ -56,11 +66,15 @@ CONSUMERS: Final = {
     ),
     "resetOffsetByTime": Old(
         "offset reset",
-        {"g group": "GROUP", "t topic": "--topic", "s timestamp": "--to", "f force": "", "c cplus": "!"},
+        {"g group": "GROUP", "t topic": "--topic", "s timestamp": "--to", "f force": "", "c cluster": "?"},
         always="--yes",
+        instead={
+            ("o offset",): Old("offset set", {**_ONE_QUEUE, "o offset": "--to", "s timestamp": ""}, always="--yes"),
+            ("q queue",): Old("offset set", {**_ONE_QUEUE, "s timestamp": "--to-time"}, always="--yes"),
+        },
     ),
     "skipAccumulatedMessage": Old(
-        "offset skip", {"g group": "GROUP", "t topic": "--topic", "f force": ""}, always="--yes"
+        "offset skip", {"g group": "GROUP", "t topic": "--topic", "f force": "", "c cluster": ""}, always="--yes"
     ),
     # mqadmin copies all topics, and uses -t only to find brokers.
     "cloneGroupOffset": Old(

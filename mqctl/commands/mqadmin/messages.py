@@ -9,6 +9,19 @@ from typing import Final
 
 from mqctl.commands.mqadmin.translate import Old
 
+# All with the id; without these flags only the oldest. From 4.9.7 on mqadmin takes -a, but its client hides the others.
+_ALL_OF_ONE_ID: Final = Old(
+    "msg query",
+    {
+        "t topic": "TOPIC",
+        "i msgId": "--key",
+        "a showAll": "!",
+        "s startTime": "--since",
+        "e endTime": "--until",
+        "c cluster": "",
+    },
+)
+
 MESSAGES: Final = {
     "queryMsgById": Old(
         "msg get",
@@ -41,9 +54,9 @@ MESSAGES: Final = {
             "t topic": "--topic",
             "g consumerGroup": "--push-group",
             "d clientId": "--push-client",
-            "a showAll": "!",
             "c cluster": "",
         },
+        instead={("a showAll", "s startTime", "e endTime"): _ALL_OF_ONE_ID},
     ),
     "queryMsgByOffset": Old(
         "msg get",
@@ -53,6 +66,7 @@ MESSAGES: Final = {
             "i queueId": "--queue",
             "o offset": "--offset",
             "f bodyFormat": "",
+            "r routeTopic": "",
         },
     ),
     "queryMsgTraceById": Old(
@@ -87,13 +101,13 @@ MESSAGES: Final = {
             "s subExpression": "--tag",
             "b beginTimestamp": "--since",
             "e endTimestamp": "--until",
-            "p print": "",
+            "p print msg": "",
             "d printBody": "",
             "f calculate": "--by-tag/",
         },
     ),
     "consumeMessage": Old(
-        "msg print",
+        "msg print --max=128",
         {
             "t topic": "TOPIC",
             "b brokerName": "--broker",
