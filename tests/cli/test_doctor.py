@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
-from mqctl.commands.doctor.machine import file_size, memory, open_files
+from mqctl.commands.doctor.finding import note, ok
+from mqctl.commands.doctor.machine import file_size, java, memory, open_files, spark
 from mqctl.exit import ExitCode
 from mqctl.server.broker.config import local_address
 from tests.cli.running import Cli, Ended, program
+from tests.cli.sparkless import machine, script
 from tests.peers.ours import REPOSITORY, OurBroker, OurNamesrv
 from tests.peers.process import free_port, write_properties
 
@@ -239,13 +241,30 @@ def test_a_limit_of_the_real_process(tmp_path: Path) -> None:
     assert 'wrong,size of files,"limit ' in ended.stdout
 
 
-def test_java(tmp_path: Path) -> None:
-    old = tmp_path / "bin" / "java"
-    old.parent.mkdir()
-    old.write_text("#!/bin/sh\necho 'java version \"1.8.0_292\"' >&2\n")
-    old.chmod(0o755)
-    told = doctor(Cli({"NAMESRV_ADDR": "127.0.0.1:1", "JAVA_HOME": str(tmp_path)}))
-    assert one(told, "Java")[:2] == ("note", f"Java 8, {old}")
-    told = doctor(Cli({"NAMESRV_ADDR": "127.0.0.1:1", "PATH": str(tmp_path), "SPARK_HOME": str(tmp_path)}))
-    assert one(told, "Java")[:2] == ("note", "no java on the PATH, and JAVA_HOME is not set")
-    assert one(told, "Spark")[0] == "note"
+def test_what_analyze_needs(tmp_path: Path) -> None:
+    """It is looked for as analyze does, so also where that would find another one first."""
+    found = machine(tmp_path)
+    assert (java(found.variables), spark(found.variables)) == (
+        ok("Java for analyze", f"Java 17, {tmp_path}/bin/java"),
+        ok("Spark for analyze", f"Spark 4.3, {found.home}"),
+    )
+    found.has_java("1.8.0_292")
+    found.has_spark("3.5.1")
+    told = doctor(Cli({**found.variables, "NAMESRV_ADDR": "127.0.0.1:1"}))
+    verdict, text, fix = one(told, "Java")
+    assert (verdict, text) == ("note", f"{tmp_path}/bin/java is Java 8; Spark needs 17 or later")
+    assert fix.startswith("install a Java runtime 17 or later") and fix.endswith("; nothing else needs it")
+    assert one(told, "Spark")[:2] == ("note", f"{found.home} holds Spark 3.5, which is too old")
+    (found.home / "bin" / "spark-submit").unlink()
+    nothing = {**found.variables, "PATH": str(tmp_path / "nowhere")}
+    assert java(nothing)[:3] == ("note", "Java for analyze", "there is no Java on this machine")
+    assert spark(nothing)[:3] == ("note", "Spark for analyze", "there is no Spark on this machine")
+
+
+def test_a_python_that_lacks_what_jobs_import(tmp_path: Path) -> None:
+    found = machine(tmp_path)
+    python = Path(found.variables["PYSPARK_PYTHON"])
+    script(python, '#!/bin/sh\n[ "$3" = numpy ] && echo pyarrow || echo\n')
+    assert spark(found.variables) == note(
+        "Spark for analyze", f"Spark 4.3, {found.home}; {python} has no pyarrow", f"{python} -m pip install pyarrow"
+    )

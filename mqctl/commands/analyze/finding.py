@@ -18,37 +18,58 @@ from mqctl.errors import ConfigError, NotFound
 INSTALL: Final = "pip install 'mqctl[analyze]', or set SPARK_HOME to a Spark 4.1 or later"
 JAVA_HINT: Final = "install a Java runtime 17 or later, or set JAVA_HOME to one"
 
-MIN_SPARK: Final = (4, 1)  # the first whose Python data sources take filters
+MIN_SPARK: Final = (4, 1)  # the first with arrow_udf
 MIN_JAVA: Final = 17  # that of Spark 4
 
 _LIMIT_S: Final = 30.0
+# Beside pyspark, for the columns of the stores.
+MODULES: Final = ("numpy", "pyarrow")
+
+_WHICH_MISSING: Final = "import importlib.util as u, sys; print(*(n for n in sys.argv[1:] if u.find_spec(n) is None))"
 _WHERE_PYSPARK: Final = "import importlib.util as u; s = u.find_spec('pyspark'); print(s.origin if s else '')"
 
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """`home` is what SPARK_HOME names: the folder that holds bin/spark-submit."""
+    """`home` is what SPARK_HOME names: the folder that holds bin/spark-submit. `version` may be unknown, and empty."""
 
     home: Path
     python: str
+    version: str
 
     @property
     def submit(self) -> Path:
         return self.home / "bin" / "spark-submit"
 
 
+@dataclass(frozen=True, slots=True)
+class Java:
+    program: str
+    version: int
+
+
 def find_spark(variables: Mapping[str, str]) -> Spark:
     """That of the extra `analyze`, of SPARK_HOME, or of the PATH. Raises NotFound if there is none, or no Java
     or Python for it, and ConfigError if one is too old."""
+    spark = installed_spark(variables)
+    find_java(variables)
+    return spark
+
+
+def installed_spark(variables: Mapping[str, str]) -> Spark:
+    """The same, whatever Java there is."""
     python = find_python(variables)
     home = _home(variables, python)
     if home is None:
         raise NotFound("there is no Spark on this machine", hint=INSTALL)
     version = _spark_version(home)
     if version is not None and version < MIN_SPARK:
-        raise ConfigError(f"{home} holds Spark {'.'.join(map(str, version))}, which is too old", hint=INSTALL)
-    check_java(variables)
-    return Spark(home, python)
+        raise ConfigError(f"{home} holds Spark {_dotted(version)}, which is too old", hint=INSTALL)
+    return Spark(home, python, _dotted(version or ()))
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def find_python(variables: Mapping[str, str]) -> str:
@@ -86,8 +107,8 @@ def _spark_version(home: Path) -> tuple[int, ...] | None:
     return None
 
 
-def check_java(variables: Mapping[str, str]) -> None:
-    """Raises NotFound or ConfigError. It looks where Spark's own scripts look."""
+def find_java(variables: Mapping[str, str]) -> Java:
+    """Where Spark's own scripts look for it. Raises NotFound, or ConfigError for one that is too old."""
     home = variables.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=variables.get("PATH", os.defpath))
     if java is None or not os.access(java, os.X_OK):
@@ -98,6 +119,13 @@ def check_java(variables: Mapping[str, str]) -> None:
         raise ConfigError(f"{java} does not say which Java it is", hint=JAVA_HINT)
     if int(found[1]) < MIN_JAVA:
         raise ConfigError(f"{java} is Java {found[1]}; Spark needs {MIN_JAVA} or later", hint=JAVA_HINT)
+    return Java(java, int(found[1]))
+
+
+def missing_modules(spark: Spark, variables: Mapping[str, str]) -> list[str]:
+    """What jobs need that its Python does not have."""
+    told = _output([spark.python, "-c", _WHICH_MISSING, *MODULES], variables).split()
+    return [name for name in MODULES if name in told]
 
 
 def _output(command: list[str], variables: Mapping[str, str]) -> str:

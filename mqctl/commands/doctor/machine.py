@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import resource
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from mqctl.commands.analyze.finding import find_java, installed_spark, missing_modules
 from mqctl.commands.doctor.finding import Finding, note, ok, wrong
+from mqctl.errors import MqError
 from mqctl.store.store import OPEN_QUEUE_FILES
 
 # Beside the queue files the store keeps open: log, index, sockets to listen on, and a first few hundred clients.
@@ -24,8 +21,6 @@ GOOD_OPEN_FILES: Final = 65_536
 # A broker under load takes some 85 MB, a name server 40; the rest is the kernel's cache for what is read again.
 LEAST_FREE_MEMORY: Final = 256 * 1024 * 1024
 
-LEAST_JAVA: Final = 17  # of Spark 4
-JAVA_SECONDS: Final = 10.0
 MIB: Final = 1024 * 1024
 
 
@@ -82,42 +77,25 @@ def memory(available: int) -> Finding:
     return ok("memory", found)
 
 
-# -- for analyze ----------------------------------------------------------------------------------------
+# -- for analyze: looked for as `mqctl analyze` does ----------------------------------------------------
 
 
 def java(variables: Mapping[str, str]) -> Finding:
     subject = "Java for analyze"
-    fix = f"install Java {LEAST_JAVA} or later, and set JAVA_HOME if it is not on the PATH; nothing else needs it"
-    home = variables.get("JAVA_HOME")
-    program = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=variables.get("PATH"))
-    if program is None:
-        return note(subject, "no java on the PATH, and JAVA_HOME is not set", fix)
     try:
-        # It prints to stderr: openjdk version "17.0.2" 2022-01-18
-        told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=JAVA_SECONDS).stderr
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return note(subject, f"{program} does not run: {error}", fix)
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
-    if version is None:
-        return note(subject, f"{program} does not tell its version", fix)
-    found = f"Java {version[1]}, {program}"
-    return ok(subject, found) if int(version[1]) >= LEAST_JAVA else note(subject, found, fix)
+        found = find_java(variables)
+    except MqError as error:
+        return note(subject, error.message, f"{error.hint}; nothing else needs it")
+    return ok(subject, f"Java {found.version}, {found.program}")
 
 
 def spark(variables: Mapping[str, str]) -> Finding:
     subject = "Spark for analyze"
-    submit = shutil.which("spark-submit", path=variables.get("PATH"))
-    if home := variables.get("SPARK_HOME"):
-        submit = str(Path(home) / "bin" / "spark-submit")
-        if not Path(submit).exists():
-            return note(subject, f"SPARK_HOME is {home}, which has no bin/spark-submit", "correct or unset SPARK_HOME")
-    if find_spec("pyspark") is not None:
-        missing = [name for name in ("pyarrow", "numpy") if find_spec(name) is None]
-        if not missing:
-            return ok(subject, f"pyspark of {sys.prefix}")
-        return note(subject, f"pyspark, but no {', '.join(missing)}", f"pip install {' '.join(missing)}")
-    if submit is not None:
-        return ok(subject, submit)
-    return note(
-        subject, "neither pyspark nor spark-submit", "pip install 'mqctl[analyze]', or put a Spark 4 on the PATH"
-    )
+    try:
+        found = installed_spark(variables)
+    except MqError as error:
+        return note(subject, error.message, f"{error.hint}; nothing else needs it")
+    told = f"Spark {found.version}, {found.home}"
+    if missing := " ".join(missing_modules(found, variables)):
+        return note(subject, f"{told}; {found.python} has no {missing}", f"{found.python} -m pip install {missing}")
+    return ok(subject, told)
