@@ -193,6 +193,10 @@ def clone(
       mqctl offset clone order-service order-service-v2 --dry-run
     """
 
+    from mqctl.client.naming import check_group
+
+    check_group(target)
+
     async def make(admin: Admin) -> Plan:
         from mqctl.client.admin.repositioning import group_masters, plan_clone
 

@@ -103,7 +103,9 @@ def update(
       mqctl consumer update order-service --disable --yes
     """
     from mqctl.client.admin.groups import update_group
+    from mqctl.client.naming import check_group
 
+    check_group(group)
     one_of(cluster, broker)
     given = {
         "consumeEnable": enable,

@@ -101,10 +101,12 @@ def _entries(text: str, source: str) -> list[Any]:
 
 def _wish(entry: Any) -> tuple[str, Wish]:
     from mqctl.client.admin.topics import Wish, parse_perm
+    from mqctl.client.naming import check_topic
 
     if not isinstance(entry, dict) or not isinstance(entry.get("topicName"), str):
         raise ConfigError(f"not a topic: {entry!r}", hint="each needs at least a topicName")
     topic = entry["topicName"]
+    check_topic(topic)
     unknown = entry.keys() - FIELDS - IGNORED
     if unknown:
         raise ConfigError(f"{topic}: unknown {', '.join(sorted(unknown))}", hint=f"known: {', '.join(sorted(FIELDS))}")

@@ -53,6 +53,9 @@ def set_order(
     Example:
       mqctl topic order set orders 'broker-a:8;broker-b:8'
     """
+    from mqctl.client.naming import check_topic
+
+    check_topic(topic)
     if not CONF.fullmatch(conf):
         raise typer.BadParameter(f"{conf!r} is not of the form broker-a:8;broker-b:8", param_hint="BROKER:N")
     _put(session_of(ctx), topic, conf, dry_run)

@@ -139,6 +139,8 @@ def config_row(config: TopicConfig | None) -> dict[str, Any] | None:
 
 def _warn(session: Session, outcome: Outcome) -> None:
     after = outcome.after
+    if after is not None and after.write_queue_nums == 0:
+        session.env.say(f"warning: {outcome.broker_name}: without a write queue nobody can send to it")
     if after is not None and after.read_queue_nums < after.write_queue_nums:
         session.env.say(
             f"warning: {outcome.broker_name}: messages go to queues {after.read_queue_nums} to "

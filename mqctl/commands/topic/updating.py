@@ -52,7 +52,9 @@ def update(
       mqctl topic update orders --perm r -b 127.0.0.1:10911 --yes
     """
     from mqctl.client.admin.topics import Wish
+    from mqctl.client.naming import check_topic
 
+    check_topic(topic)
     one_of(cluster, broker)
     wish = Wish(read_queues, write_queues, _perm(perm), order, unit, unit_sub)
     session = session_of(ctx)
