@@ -19,8 +19,19 @@ def confirm(session: Session, question: str, yes: bool) -> None:
         return
     if not session.env.stdin.isatty():
         raise typer.BadParameter("nobody is there to be asked: give it, or --dry-run", param_hint="--yes")
-    session.env.stderr.write(f"{question} [y/N] ")
-    session.env.stderr.flush()
-    if session.env.stdin.readline().strip().lower() not in ("y", "yes"):
+    if _answer(session, question) not in ("y", "yes"):
         session.env.say("nothing was changed")
         raise typer.Exit(ExitCode.REFUSED)
+
+
+def _answer(session: Session, question: str) -> str:
+    """Ctrl-C and Ctrl-D are a no; they leave the cursor behind the question."""
+    try:
+        session.env.stderr.write(f"{question} [y/N] ")
+        session.env.stderr.flush()
+        line = session.env.stdin.readline()
+    except KeyboardInterrupt:
+        line = ""
+    if not line.endswith("\n"):
+        session.env.say("")
+    return line.strip().lower()

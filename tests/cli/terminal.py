@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fcntl import ioctl
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Terminal:
         program: Sequence[str] = (sys.executable, "-m", "mqctl"),
     ) -> None:
         self._master, self._slave = pty.openpty()
-        ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+        self.resize(40, 160)
         self.settings = termios.tcgetattr(self._slave)
         self.drawn = b""
         env = {
@@ -61,23 +61,31 @@ class Terminal:
     def press(self, keys: bytes) -> None:
         os.write(self._master, keys)
 
+    def resize(self, lines: int, columns: int) -> None:
+        """The program is told, as by a window that changes."""
+        ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
     def wait_for(self, text: str) -> None:
         """Until this was drawn after the last time somebody waited."""
-        assert self._drawn_within(LIMIT_S, text), self.text()[-3000:]
+        assert self._drawn_within(LIMIT_S, lambda drawn: text in drawn), self.text()[-3000:]
+
+    def wait_until(self, holds: Callable[[str], bool]) -> None:
+        """Until this holds for what was drawn after the last time somebody waited."""
+        assert self._drawn_within(LIMIT_S, holds), self.text()[-3000:]
 
     def interrupt(self, text: str) -> None:
         """Ctrl-C, until this is drawn. Readline is deaf between drawing its prompt and waiting for keys: a moment for a
         person, and long enough for a test."""
         for _ in range(int(LIMIT_S / INTERRUPT_S)):
             self.press(b"\x03")
-            if self._drawn_within(INTERRUPT_S, text):
+            if self._drawn_within(INTERRUPT_S, lambda drawn: text in drawn):
                 return
         raise AssertionError(self.text()[-3000:])
 
-    def _drawn_within(self, seconds: float, text: str) -> bool:
+    def _drawn_within(self, seconds: float, holds: Callable[[str], bool]) -> bool:
         seen = len(self.drawn)
         end = time.monotonic() + seconds
-        while text not in self.text(seen):
+        while not holds(self.text(seen)):
             if time.monotonic() > end:
                 return False
             self._read(0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from mqctl.client import Message
 from mqctl.client.blocking import Producer
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli
+from tests.cli.terminal import Terminal
 from tests.peers.ours import OurBroker
 
 
@@ -44,6 +46,30 @@ def group(cli: Cli, topic: str) -> str:
     for queue in range(4):
         cli.ok("offset", "set", name, "-t", topic, "-q", str(queue), "--to", "1", "--yes")
     return name
+
+
+@pytest.mark.parametrize(
+    ("keys", "status", "said"),
+    [
+        (b"n\r", ExitCode.REFUSED, "nothing was changed"),
+        (b"\r", ExitCode.REFUSED, "nothing was changed"),
+        (b"\x03", ExitCode.REFUSED, "nothing was changed"),
+        (b"\x04", ExitCode.REFUSED, "nothing was changed"),
+        (b"y\r", ExitCode.DONE, "undo it with"),
+    ],
+    ids=["no", "enter", "ctrl-c", "ctrl-d", "yes"],
+)
+def test_in_a_terminal(cli: Cli, topic: str, tmp_path: Path, keys: bytes, status: ExitCode, said: str) -> None:
+    cli.ok("topic", "update", topic)
+    with closing(Terminal("topic", "delete", topic, home=tmp_path, variables=cli.variables)) as terminal:
+        terminal.wait_for("Go on? [y/N] ")
+        assert f"Delete the topic {topic} on broker-a: 0 messages go" in terminal.text()
+        terminal.press(keys)
+        assert terminal.end() == status
+        assert f"\n{said}" in terminal.text()
+        assert terminal.restored()
+        assert b"Traceback" not in terminal.drawn
+    assert (cli("topic", "route", topic).status == ExitCode.DONE) == (status != ExitCode.DONE)
 
 
 def test_fewer_queues(cli: Cli, topic: str, group: str) -> None:

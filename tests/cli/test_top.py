@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from mqctl.commands.top.state import Panel, State, keys_of
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli
 from tests.cli.terminal import Terminal
-from tests.peers.ours import OurBroker
+from tests.peers.ours import OurBroker, OurNamesrv
 
 ENTER_SCREEN, LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?25h"
 
@@ -44,6 +44,64 @@ def test_look_around_and_quit(cli: Cli, broker: OurBroker, topic: str, terminal:
     assert SHOW_CURSOR in terminal.drawn
     assert terminal.restored()
     assert b"Traceback" not in terminal.drawn
+
+
+@pytest.fixture
+def still(tmp_path: Path) -> Iterator[Terminal]:
+    """On servers of the test's own: two topics, and a group that is behind. What it asked once is not asked again, so
+    that all that is drawn later follows from a key or from the window."""
+    with OurNamesrv(tmp_path / "namesrv") as namesrv, OurBroker(tmp_path / "broker", namesrv.address):
+        cli = Cli({"NAMESRV_ADDR": namesrv.address, "HOME": str(tmp_path)})
+        for topic in ("apples", "zebras"):
+            cli.ok("msg", "send", topic, "x", "--count", "4")
+        cli.ok("consumer", "update", "slow")
+        cli.ok("offset", "set", "slow", "-t", "zebras", "-q", "0", "--to", "0", "--yes")
+        started = Terminal("top", "-n", namesrv.address, "--every", "600", home=tmp_path)
+        started.wait_for("slow")
+        yield started
+        started.press(b"q")
+        assert started.end() == ExitCode.DONE
+        assert started.restored()
+        started.close()
+
+
+def last_screen(drawn: str) -> str:
+    """The newest one that is whole; empty before there is one."""
+    return drawn.rpartition("q quit")[0].rpartition("mqctl top  ")[2]
+
+
+def test_sorting_on_the_screen(still: Terminal) -> None:
+    def in_order(mark: str, *names: str) -> Callable[[str], bool]:
+        def holds(drawn: str) -> bool:
+            screen = last_screen(drawn)
+            places = [screen.find(f"\n{name} ") for name in names]
+            return mark in screen and -1 not in places and places == sorted(places)
+
+        return holds
+
+    still.press(b"2s")
+    still.wait_until(in_order("BYTES/S ▾"))
+    still.press(b"s")
+    still.wait_until(in_order("TOPIC ▾", "apples", "zebras"))
+    still.press(b"r")
+    still.wait_until(in_order("TOPIC ▾", "zebras", "apples"))
+
+
+def test_into_a_group_that_is_behind_and_back(still: Terminal) -> None:
+    still.press(b"3\r")
+    still.wait_until(lambda drawn: "Groups that are behind: slow" in last_screen(drawn))
+    assert "CONSUMED" in last_screen(still.text())
+    still.press(b"\x1b")
+    still.wait_until(lambda drawn: "Busiest topics" in last_screen(drawn))
+
+
+def test_a_window_that_changes(still: Terminal) -> None:
+    still.resize(12, 50)
+    still.wait_until(lambda drawn: "…" in drawn)
+    lines = still.text().rpartition("mqctl top  ")[2].splitlines()
+    assert max(map(len, lines)) <= 50
+    still.resize(40, 160)
+    still.wait_until(lambda drawn: "zebras" in last_screen(drawn))
 
 
 @pytest.mark.parametrize("way", ["ctrl-c", "SIGTERM"])

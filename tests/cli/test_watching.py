@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,7 @@ from mqctl.client.blocking import PushConsumer
 from mqctl.env import Environment
 from mqctl.exit import ExitCode
 from tests.cli.running import Cli, Stream
+from tests.cli.terminal import Terminal
 from tests.peers.ours import OurBroker
 
 TOPIC, GROUP = "test-watching", "g-test-watching"
@@ -37,6 +41,21 @@ def watched(broker: OurBroker, *words: str) -> tuple[int, str, str]:
     env = Environment(stdin=Stream(), stdout=out, stderr=err, variables={"NAMESRV_ADDR": broker.namesrv})
     status = run([*words, "--watch", "0.1", "-o", "csv"], env)
     return int(status), out.content(), err.content()
+
+
+def test_in_a_terminal(cli: Cli, topic: str, tmp_path: Path) -> None:
+    """The screen is drawn anew with what has changed, until Ctrl-C."""
+    cli.ok("topic", "update", topic, "-w", "1", "-r", "1")
+    words = ("topic", "stats", topic, "--watch", "0.2")
+    with closing(Terminal(*words, home=tmp_path, variables=cli.variables)) as terminal:
+        terminal.wait_for("LAST MESSAGE")
+        cli.ok("msg", "send", topic, "x", "--count", "7")
+        terminal.wait_until(lambda drawn: re.search(r"broker-a +0 +0 +7 +2\d{3}-", drawn) is not None)
+        assert terminal.drawn.count(b"\x1b[H\x1b[2J") >= 2
+        terminal.press(b"\x03")
+        assert terminal.end() == ExitCode.DONE
+        assert terminal.restored()
+        assert b"Traceback" not in terminal.drawn
 
 
 @pytest.fixture(scope="module")
