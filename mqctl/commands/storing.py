@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mqctl import journal
 from mqctl.commands.common import Session
 from mqctl.commands.telling import report_missing
 from mqctl.output import Column
@@ -19,6 +18,7 @@ def store(
 ) -> None:
     """None deletes the key. `shown` is what people call the thing, `what` is for the journal. Ends the program as done
     in part if only some name servers took it."""
+    from mqctl import journal
 
     async def change(admin: Admin) -> tuple[str | None, dict[str, MqError]]:
         before = await admin.kv_config(namespace, key)

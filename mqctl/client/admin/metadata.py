@@ -18,11 +18,11 @@ from mqctl.client.admin.consumers import GroupConfig, group_configs
 from mqctl.client.admin.everywhere import Answers, ask_all
 from mqctl.client.admin.topics import ORDER_NAMESPACE
 from mqctl.errors import ConfigError
+from mqctl.limits import MAX_QUEUES
 from mqctl.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from mqctl.remoting.bodies import TopicConfig, TopicList
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
-from mqctl.remoting.topicbits import MAX_QUEUES
 
 
 @dataclass(frozen=True, slots=True)

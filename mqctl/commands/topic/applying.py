@@ -13,8 +13,8 @@ from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters
 from mqctl.commands.telling import Counting, report_missing
 from mqctl.commands.topic.shared import app, config_text, write_down
 from mqctl.errors import ConfigError, MqError
+from mqctl.limits import MAX_QUEUES
 from mqctl.output import Column
-from mqctl.remoting.topicbits import MAX_QUEUES
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin

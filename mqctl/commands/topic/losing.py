@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mqctl.commands.changing import confirm
 from mqctl.commands.common import Session
 from mqctl.figures import count_text
-from mqctl.remoting.topicbits import PERM_READ, PERM_WRITE
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
@@ -44,6 +43,8 @@ async def _losses(admin: Admin, outcome: Outcome) -> list[str]:
 
 
 def _lost_rights(before: TopicConfig, after: TopicConfig) -> Iterator[str]:
+    from mqctl.remoting.topicbits import PERM_READ, PERM_WRITE
+
     lost = before.perm & ~after.perm
     if lost & PERM_READ:
         yield "nobody may read"

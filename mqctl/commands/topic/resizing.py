@@ -13,7 +13,7 @@ from mqctl.commands.telling import report_missing
 from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, write_down
 from mqctl.exit import ExitCode
 from mqctl.output import Column
-from mqctl.remoting.topicbits import MAX_QUEUES
+from mqctl.limits import MAX_QUEUES
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin

@@ -11,7 +11,7 @@ from mqctl.commands.common import AdminCommand, session_of
 from mqctl.commands.selecting import BrokerOption, ClusterOption, chosen_masters, one_of
 from mqctl.commands.topic.losing import confirm_losses
 from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, report, without_master
-from mqctl.remoting.topicbits import MAX_QUEUES
+from mqctl.limits import MAX_QUEUES
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
