@@ -1,4 +1,4 @@
-"""Where mqctl keeps what belongs to its user: contexts, and the journal of changes."""
+"""Where mqctl keeps what belongs to its user: contexts, the journal of changes, names for completion."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ def config_folder(variables: Mapping[str, str]) -> Path | None:
 
 def state_folder(variables: Mapping[str, str]) -> Path | None:
     return _folder(variables, "XDG_STATE_HOME", ".local/state")
+
+
+def cache_folder(variables: Mapping[str, str]) -> Path | None:
+    """For what may be lost at any time."""
+    return _folder(variables, "XDG_CACHE_HOME", ".cache")
 
 
 def _folder(variables: Mapping[str, str], variable: str, below_home: str) -> Path | None:

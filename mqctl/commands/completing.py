@@ -1,4 +1,4 @@
-"""Names from a running cluster, for shells that complete words."""
+"""Names from a running cluster, for shells that complete words. remembered.py spares it most of the questions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S: Final = 1.0
 
 def complete_topics(ctx: typer.Context, incomplete: str) -> list[str]:
     """Topics that begin like this; none when no name server answers in time."""
-    return _names(session_of(ctx), lambda admin: admin.topic_list(), incomplete)
+    return _names(session_of(ctx), "topics", lambda admin: admin.topic_list(), incomplete)
 
 
 def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -30,14 +30,14 @@ def complete_groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
         return list((await known_groups(admin, brokers_of(await admin.cluster_info(), None))).brokers)
 
-    return _names(session_of(ctx), groups, incomplete)
+    return _names(session_of(ctx), "groups", groups, incomplete)
 
 
 def complete_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
     async def clusters(admin: Admin) -> list[str]:
         return sorted((await admin.cluster_info()).cluster_addr_table)
 
-    return _names(session_of(ctx), clusters, incomplete)
+    return _names(session_of(ctx), "clusters", clusters, incomplete)
 
 
 def complete_brokers(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -46,14 +46,41 @@ def complete_brokers(ctx: typer.Context, incomplete: str) -> list[str]:
     async def brokers(admin: Admin) -> list[str]:
         return sorted((await admin.cluster_info()).broker_addr_table)
 
-    return _names(session_of(ctx), brokers, incomplete)
+    return _names(session_of(ctx), "brokers", brokers, incomplete)
 
 
-def _names(session: Session, find: Callable[[Admin], Awaitable[list[str]]], incomplete: str) -> list[str]:
+def complete_producer_groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Of producers that are connected."""
+
+    async def producers(admin: Admin) -> list[str]:
+        from mqctl.client.admin.consumers import producer_table
+        from mqctl.client.admin.everywhere import brokers_of
+
+        answers = await producer_table(admin, brokers_of(await admin.cluster_info(), None))
+        return sorted({group for table in answers.given.values() for group in table.data})
+
+    return _names(session_of(ctx), "producers", producers, incomplete)
+
+
+def _names(session: Session, kind: str, find: Callable[[Admin], Awaitable[list[str]]], incomplete: str) -> list[str]:
+    from mqctl.errors import MqError
+    from mqctl.remembered import recall, remember
+
+    try:
+        key = f"{kind} of {session.name_servers}"
+        names = recall(session.env, key)
+        if names is None:
+            names = _ask(session, find)
+            remember(session.env, key, names)
+    except (MqError, TimeoutError):
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _ask(session: Session, find: Callable[[Admin], Awaitable[list[str]]]) -> list[str]:
     import asyncio
 
     from mqctl.client.admin import Admin
-    from mqctl.errors import MqError
 
     async def ask() -> list[str]:
         async with (
@@ -62,7 +89,4 @@ def _names(session: Session, find: Callable[[Admin], Awaitable[list[str]]], inco
         ):
             return await find(admin)
 
-    try:
-        return [name for name in asyncio.run(ask()) if name.startswith(incomplete)]
-    except (MqError, TimeoutError):
-        return []
+    return asyncio.run(ask())

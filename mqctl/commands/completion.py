@@ -16,7 +16,8 @@ app = single()
 def completion(ctx: typer.Context, shell: Annotated[Shell, typer.Argument(help="Which shell to write for.")]) -> None:
     """Print a shell's completion script.
 
-    It completes commands, options and, asked from the name server, topics.
+    It completes commands, options, contexts, and the names of topics, groups, brokers and clusters. Those are asked
+    from the cluster, for a second at most, and kept for ten in a file below ~/.cache/mqctl.
 
     \b
     Examples:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqctl.commands.common import AdminCommand, noun, session_of
-from mqctl.commands.completing import complete_topics
+from mqctl.commands.completing import complete_producer_groups, complete_topics
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import report_missing
 from mqctl.output import Column
@@ -97,7 +97,7 @@ CONNECTIONS: Final = [
 @app.command(cls=AdminCommand)
 def connections(
     ctx: typer.Context,
-    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_producer_groups)],
     topic: Annotated[str, typer.Option("-t", "--topic", metavar="TOPIC", autocompletion=complete_topics)],
 ) -> None:
     """List the producers of a group that are connected to the brokers of a topic.

@@ -11,6 +11,7 @@ import typer
 
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, session_of
+from mqctl.commands.completing import complete_topics
 from mqctl.commands.consumer.shared import GroupArgument
 from mqctl.commands.dlq.shared import (
     IdsOption,
@@ -51,7 +52,10 @@ def resend(
     until: UntilOption = None,
     max_count: MaxOption = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", help="There, instead of to where each came from.")
+        str | None,
+        typer.Option(
+            "--to", metavar="TOPIC", autocompletion=complete_topics, help="There, instead of to where each came from."
+        ),
     ] = None,
     rate: Annotated[
         float | None, typer.Option("--rate", min=0.01, metavar="N", help="At most so many a second.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from mqctl.commands.common import AdminCommand, LocalCommand, Session, session_of
+from mqctl.commands.completing import complete_groups
 from mqctl.commands.msg.finding import IdArgument, find
 from mqctl.commands.msg.pushing import push, resend
 from mqctl.commands.msg.shared import (
@@ -198,7 +199,14 @@ def cq(
     start: Annotated[int, typer.Option("--from", min=0, metavar="OFFSET")] = 0,
     count: Annotated[int, typer.Option("--count", min=1, metavar="N")] = 10,
     group: Annotated[
-        str | None, typer.Option("-g", "--group", metavar="GROUP", help="Also say whether its filter wants them.")
+        str | None,
+        typer.Option(
+            "-g",
+            "--group",
+            metavar="GROUP",
+            autocompletion=complete_groups,
+            help="Also say whether its filter wants them.",
+        ),
     ] = None,
     broker: Annotated[str | None, typer.Option("--broker", metavar="ADDR", hidden=True)] = None,
 ) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from mqctl.commands.changing import DryRunOption
 from mqctl.commands.common import AdminCommand, session_of
-from mqctl.commands.completing import complete_groups
+from mqctl.commands.completing import complete_groups, complete_topics
 from mqctl.commands.msg.finding import IdArgument, find
 from mqctl.commands.msg.shared import TopicOption, app
 from mqctl.exit import ExitCode
@@ -98,7 +98,10 @@ def resend(
     msg_id: Annotated[str, IdArgument],
     topic: TopicOption = None,
     to: Annotated[
-        str | None, typer.Option("--to", metavar="TOPIC", help="Into this topic; its own if not given.")
+        str | None,
+        typer.Option(
+            "--to", metavar="TOPIC", autocompletion=complete_topics, help="Into this topic; its own if not given."
+        ),
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:

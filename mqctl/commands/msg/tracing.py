@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from mqctl.commands.common import AdminCommand, session_of
+from mqctl.commands.completing import complete_topics
 from mqctl.commands.msg.finding import IdArgument
 from mqctl.commands.msg.shared import app
 from mqctl.commands.telling import report_missing
@@ -32,7 +33,10 @@ def trace(
     ctx: typer.Context,
     msg_id: Annotated[str, IdArgument],
     trace_topic: Annotated[
-        str, typer.Option("--trace-topic", metavar="TOPIC", help="Where the clients write to.")
+        str,
+        typer.Option(
+            "--trace-topic", metavar="TOPIC", autocompletion=complete_topics, help="Where the clients write to."
+        ),
     ] = "RMQ_SYS_TRACE_TOPIC",
 ) -> None:
     """Show what happened to a message: who sent it, who consumed it, when, how long it took.

@@ -8,12 +8,13 @@ import typer
 
 from mqctl.commands.changing import DryRunOption, YesOption, confirm
 from mqctl.commands.common import AdminCommand, Session, session_of
+from mqctl.commands.completing import complete_groups
 from mqctl.commands.selecting import ClusterOption
 from mqctl.commands.telling import report_missing
 from mqctl.commands.topic.shared import TopicArgument, app, brokers_with, write_down
 from mqctl.exit import ExitCode
-from mqctl.output import Column
 from mqctl.limits import MAX_QUEUES
+from mqctl.output import Column
 
 if TYPE_CHECKING:
     from mqctl.client.admin import Admin
@@ -35,7 +36,13 @@ def resize(
         float, typer.Option("--quiet", min=0, metavar="SECONDS", help="How long nothing must arrive in queues that go.")
     ] = 35.0,
     ignore: Annotated[
-        list[str] | None, typer.Option("--ignore", metavar="GROUP", help="Do not wait for this group; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="GROUP",
+            autocompletion=complete_groups,
+            help="Do not wait for this group; may be repeated.",
+        ),
     ] = None,
     abandon: Annotated[bool, typer.Option("--abandon", help="Leave messages behind that no group reads.")] = False,
     yes: YesOption = False,
