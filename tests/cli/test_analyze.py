@@ -194,6 +194,15 @@ def test_no_query(spark: Machine, store: str, args: list[str]) -> None:
     assert spark.cli("analyze", "sql", *args, "--store", store).status == ExitCode.USAGE
 
 
+def test_a_query_from_a_file_or_standard_input(spark: Machine, store: str, tmp_path: Path) -> None:
+    spark.says(DONE)
+    query = "SELECT 'ü'; -- one\nSELECT 2\n"
+    (tmp_path / "report.sql").write_text(query)
+    for args, stdin in ((["--file", str(tmp_path / "report.sql")], b""), ([], query.encode())):
+        spark.cli.ok("analyze", "sql", *args, "--store", store, stdin=stdin)
+        assert Request.decode(spark.called[-1]).ask.query == query
+
+
 def test_spark_that_dies(spark: Machine, store: str, tmp_path: Path) -> None:
     spark.says(None)
     ended = spark.cli("analyze", "lag", "--store", store, "--out", str(tmp_path / "out"))

@@ -14,11 +14,13 @@ from mqctl.store.checkpoint import NO_CHECKPOINT, read_checkpoint, write_checkpo
 from mqctl.store.consumequeue import ENTRY, ENTRY_SIZE
 from mqctl.store.indexfile import HEADER
 from mqctl.store.offline.folder import StoreFolder
+from mqctl.store.scan.records import HEADS
 from spark import check
+from spark.checklog import MAX_TIMESTAMP
 from spark.checktimes import checkpoint_findings
 from spark.result import Ask
 from spark.stores import Stores
-from tests.spark.storing import INDEX, keeping
+from tests.spark.storing import INDEX, QUEUE_FILE, keeping
 
 TOPIC: Final = "orders"
 COUNT: Final = 400
@@ -89,6 +91,27 @@ def damage_tags_code(root: Path) -> None:
     overwrite(path, 3 * ENTRY_SIZE + 12, bytes(8))
 
 
+def damage_entry_size(root: Path) -> None:
+    path = second_file(root / "consumequeue" / TOPIC / "1")
+    overwrite(path, 5 * ENTRY_SIZE + 8, (77).to_bytes(4, "big"))
+
+
+def lengthen_queue_file(root: Path) -> None:
+    path = sorted((root / "consumequeue" / TOPIC / "1").iterdir())[-1]
+    overwrite(path, QUEUE_FILE, bytes(ENTRY_SIZE))
+
+
+def damage_store_time(root: Path) -> None:
+    path, position = place(root, 25)
+    overwrite(path, position + HEADS[0].fields["store_time"][1], MAX_TIMESTAMP.to_bytes(8, "big"))
+
+
+def damage_slot_count(root: Path) -> None:
+    path = second_file(root / "index")
+    *others, _, next_entry = HEADER.unpack(path.read_bytes()[: HEADER.size])
+    overwrite(path, 0, HEADER.pack(*others, 77, next_entry))
+
+
 def lose_queue_file(root: Path) -> None:
     second_file(root / "consumequeue" / TOPIC / "0").unlink()
 
@@ -130,7 +153,11 @@ DAMAGES: Final[list[dict[str, Callable[[Path], None]]]] = [
         "the queue offset cannot be right; record of orders/0@7": damage_queue_offset,
         "queue offset 52: points to log offset 1, its record is at": damage_queue,
         "has tags code 0, the tag of the record at": damage_tags_code,
+        f"has {QUEUE_FILE + ENTRY_SIZE} bytes where the others have {QUEUE_FILE}": lengthen_queue_file,
+        "queue offset 55: says 77 bytes, the record at": damage_entry_size,
+        f"the store time {MAX_TIMESTAMP} cannot be one; record of orders/0@25": damage_store_time,
         "slot 0 names entry 1": damage_slot,
+        "the header says 77 used slots, there are": damage_slot_count,
         "entry 50: links to entry": damage_hash,
         "entry 100: links to entry 100": damage_link,
         "is not JSON": damage_config,

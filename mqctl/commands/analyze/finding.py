@@ -31,7 +31,7 @@ _WHERE_PYSPARK: Final = "import importlib.util as u; s = u.find_spec('pyspark');
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """`home` is what SPARK_HOME names: the folder that holds bin/spark-submit. `version` may be unknown, and empty."""
+    """`home` is what SPARK_HOME names: the folder that holds bin/spark-submit."""
 
     home: Path
     python: str
@@ -65,7 +65,7 @@ def installed_spark(variables: Mapping[str, str]) -> Spark:
     version = _spark_version(home)
     if version is not None and version < MIN_SPARK:
         raise ConfigError(f"{home} holds Spark {_dotted(version)}, which is too old", hint=INSTALL)
-    return Spark(home, python, _dotted(version or ()))
+    return Spark(home, python, _dotted(version) if version is not None else "of an unknown version")
 
 
 def _dotted(version: tuple[int, ...]) -> str:
