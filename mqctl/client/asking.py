@@ -7,6 +7,7 @@ broker that takes it pushes it to the asker's connection. Only a client that hea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from mqctl.client.engine import Engine
 from mqctl.errors import MqError, NotFound, RequestTimeout
+from mqctl.names import AUTO_CREATE_TOPIC
 from mqctl.remoting.codes import RequestCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
@@ -32,6 +34,8 @@ from mqctl.store.properties import (
 )
 
 REPLY_TOPIC: Final = "REPLY_TOPIC"  # behind the name of the cluster
+# How long a question waits for brokers to know who asks, if half of its own time is not less.
+INTRODUCTION_SECONDS: Final = 1.0
 
 
 class PushReplyHeader(Struct, rename="camel"):
@@ -55,24 +59,12 @@ class Asking:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._expected: dict[str, asyncio.Future[ReceivedMessage]] = {}
-        self._prepared: set[str] = set()
+        self._introducing: set[str] = set()
         engine.serve(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, PushReplyHeader, self._on_reply)
 
-    async def prepare(self, topic: str, timeout: float) -> None:
-        """The answer may come through any broker of the topic: all must know us before the question leaves."""
-        if topic in self._prepared:
-            return
-        try:
-            async with asyncio.timeout(timeout):
-                await self._engine.routes.find(topic)
-                await self._engine.heartbeat()
-        except NotFound:
-            return  # sending creates the topic, or says why not
-        except TimeoutError:
-            raise RequestTimeout(f"the brokers of {topic} did not answer within {timeout:g} s") from None
-        self._prepared.add(topic)
-
-    async def ask(self, send: Callable[[Mapping[str, str]], Awaitable[None]], timeout: float) -> ReceivedMessage:
+    async def ask(
+        self, topic: str, send: Callable[[Mapping[str, str]], Awaitable[None]], timeout: float
+    ) -> ReceivedMessage:
         """`send` gets the properties that make a message a question. Raises RequestTimeout without an answer."""
         correlation_id = str(uuid.uuid4())
         properties = {
@@ -82,14 +74,39 @@ class Asking:
         }
         future: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
         self._expected[correlation_id] = future
+        fate = "could not be sent"
         try:
             async with asyncio.timeout(timeout):
+                await self._introduce_ourselves(topic, min(INTRODUCTION_SECONDS, timeout / 2))
                 await send(properties)
+                fate = "was sent, and not answered"
                 return await future
         except TimeoutError:
-            raise RequestTimeout(f"the question was sent, and not answered within {timeout:g} s") from None
+            raise RequestTimeout(f"the question {fate} within {timeout:g} s") from None
         finally:
             del self._expected[correlation_id]
+
+    async def _introduce_ourselves(self, topic: str, seconds: float) -> None:
+        """The answer may come through any broker of the topic: all should know us before the question leaves. One that
+        hangs could not pass it on either, so it is not waited for a second time."""
+        await self._find_brokers(topic)
+        strangers = self._engine.strangers() - self._introducing
+        if strangers:
+            await asyncio.wait([self._engine.spawn(self._introduce(address)) for address in strangers], timeout=seconds)
+
+    async def _find_brokers(self, topic: str) -> None:
+        try:
+            await self._engine.routes.find(topic)
+        except NotFound:
+            with contextlib.suppress(NotFound):  # sending creates the topic at one of these, or says why not
+                await self._engine.routes.find(AUTO_CREATE_TOPIC)
+
+    async def _introduce(self, address: str) -> None:
+        self._introducing.add(address)
+        try:
+            await self._engine.heartbeat_at(address)
+        finally:
+            self._introducing.discard(address)
 
     def _on_reply(self, connection: Connection, request: Command, header: PushReplyHeader) -> Command:
         """An answer that nobody waits for any more is no fault of the broker's."""

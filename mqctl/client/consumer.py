@@ -177,6 +177,7 @@ class GroupConsumer(ABC):
             self._give_up(held)
         if self._leaving:
             await asyncio.wait(self._leaving.values(), timeout=GOODBYE_SECONDS)
+        await self._say_last()
         await self._engine.close()
 
     async def __aenter__(self) -> Self:
@@ -368,3 +369,6 @@ class GroupConsumer(ABC):
 
     async def _finish_work(self) -> None:  # noqa: B027 - not every consumer has something to do here
         """Nothing more arrives: what is begun may be finished."""
+
+    async def _say_last(self) -> None:  # noqa: B027 - not every consumer has something to say
+        """Positions are saved and queues released: what can wait no longer."""

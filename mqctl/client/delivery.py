@@ -54,9 +54,12 @@ class Delivery:
 
     async def deliver_oneway(self, outgoing: Outgoing, timeout: float, queue: MessageQueue | None = None) -> None:
         """Returns when the message is on its way; whether it arrives is not known."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
         chooser = await self.chooser(outgoing.topic, timeout)
         target = queue or self.choose(chooser, outgoing, None)
-        await self.engine.oneway(self.address(target), self.encoder.request(outgoing, target), timeout)
+        request = self.encoder.request(outgoing, target)
+        await self.engine.oneway(self.address(target), request, max(0.0, deadline - loop.time()))
 
     # -- brokers ----------------------------------------------------------------------------------------
 

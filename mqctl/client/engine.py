@@ -146,16 +146,22 @@ class Engine:
         Waits for their answers. One that does not answer is logged.
         """
         if self._identity.has_groups:
-            slaves_too = bool(self._identity.consumers)
-            addresses = [
-                address
-                for addresses in self.routes.brokers.values()
-                for broker_id, address in addresses.items()
-                if slaves_too or broker_id == MASTER_ID
-            ]
-            await asyncio.gather(*(self._heartbeat_at(address) for address in addresses))
+            await asyncio.gather(*(self.heartbeat_at(address) for address in self._heartbeat_addresses()))
 
-    async def _heartbeat_at(self, address: str) -> None:
+    def _heartbeat_addresses(self) -> list[str]:
+        slaves_too = bool(self._identity.consumers)
+        return [
+            address
+            for addresses in self.routes.brokers.values()
+            for broker_id, address in addresses.items()
+            if slaves_too or broker_id == MASTER_ID
+        ]
+
+    def strangers(self) -> set[str]:
+        """The brokers that would get a heartbeat and have had none since we are connected, or are not."""
+        return {address for address in self._heartbeat_addresses() if self.standing(address) is None}
+
+    async def heartbeat_at(self, address: str) -> None:
         try:
             connection = await self._connection(address)
         except MqError as error:

@@ -105,7 +105,7 @@ class Producer:
         """Waits for what `submit` has under way, at most its time-out."""
         await asyncio.gather(*self._in_flight, return_exceptions=True)
         if self._tracer is not None:
-            await self._tracer.flush()
+            await self._tracer.close()
         await self._engine.close()
         if self._spooling is not None:
             await self._spooling.close()
@@ -202,12 +202,11 @@ class Producer:
     async def request(self, message: Message, *, timeout: float | None = None) -> ReceivedMessage:
         """Sends a question and returns the answer that some consumer gave with `reply`. Raises RequestTimeout."""
         seconds = self._timeout if timeout is None else timeout
-        await self._asking.prepare(message.topic, seconds)
 
         async def send(own: Mapping[str, str]) -> None:
             await self._delivery.deliver(self._encoder.single(message, own=own), seconds)
 
-        return await self._asking.ask(send, seconds)
+        return await self._asking.ask(message.topic, send, seconds)
 
     async def reply(self, question: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
         """Answers a message that came from somebody's `request`. Raises MqError for any other message."""

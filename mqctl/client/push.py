@@ -154,5 +154,7 @@ class PushConsumer(GroupConsumer):
 
     async def _finish_work(self) -> None:
         await self._delivery.stop(self._finish_seconds)
+
+    async def _say_last(self) -> None:
         if self._tracer is not None:
-            await self._tracer.flush()
+            await self._tracer.close()

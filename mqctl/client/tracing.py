@@ -6,6 +6,7 @@ a second travel in one message, whose keys are the ids and keys of what it tells
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import time
@@ -96,15 +97,25 @@ class Tracer:
         )
 
     async def flush(self) -> None:
-        """Sends what waits; a trace that cannot be sent is lost, and the log says so."""
-        while self._waiting:
+        """Sends what waits, in so much time as one message may take. What cannot be sent is lost, and the log says so;
+        the rest waits for the next time."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SEND_TIMEOUT_S
+        while self._waiting and (left := deadline - loop.time()) > 0:
             lines = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_LINES_PER_MESSAGE))]
             keys = {key for _, names in lines for key in names}
             message = Message(TRACE_TOPIC, "".join(line for line, _ in lines).encode(), keys=sorted(keys))
             try:
-                await self._delivery.deliver(self._encoder.single(message), SEND_TIMEOUT_S)
+                await self._delivery.deliver(self._encoder.single(message), left)
             except MqError as error:
                 log.warning("traces of %d messages are lost: %s", len(lines), error.message)
+                return
+
+    async def close(self) -> None:
+        """The last time: whoever closes a client waits for this."""
+        await self.flush()
+        if self._waiting:
+            log.warning("traces of %d more messages are lost: the client is closed", len(self._waiting))
 
     def add(self, keys: list[str], *fields: object) -> None:
         """A line, to be found by these keys. Any thread may call this."""

@@ -32,6 +32,7 @@ class FakeBroker:
     unregistered: list[dict[str, str]] = field(default_factory=list)
     connections: set[Connection] = field(default_factory=set)
     behaviour: Behaviour | None = None
+    silent: bool = False  # to heartbeats
     port: int = 0
 
     def __post_init__(self) -> None:
@@ -66,10 +67,10 @@ class FakeBroker:
             return self.behaviour(connection, request)
         return self.take(request)
 
-    def _heartbeat(self, connection: Connection, request: Command, header: None) -> Command:
+    def _heartbeat(self, connection: Connection, request: Command, header: None) -> Command | None:
         self.connections.add(connection)
         self.heartbeats.append(bodies.decode(HeartbeatData, request.body))
-        return request.reply()
+        return None if self.silent else request.reply()
 
     def _unregister(self, connection: Connection, request: Command, header: None) -> Command:
         self.unregistered.append(request.fields())

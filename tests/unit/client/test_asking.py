@@ -9,12 +9,25 @@ import pytest
 from mqctl.client import Message, Producer
 from mqctl.client.asking import answer_to
 from mqctl.errors import MqError, RequestTimeout
+from mqctl.names import AUTO_CREATE_TOPIC
 from mqctl.remoting.command import Command
 from mqctl.remoting.connection import Connection
 from mqctl.remoting.message import ReceivedMessage
 from mqctl.store.properties import join_properties, parse_properties
-from tests.aio import in_loop
-from tests.unit.client.fakes import cluster
+from tests.aio import in_loop, until
+from tests.unit.client.fakes import Behaviour, FakeBroker, cluster
+
+
+def echo(broker: FakeBroker, answers: set[asyncio.Task[Command]]) -> Behaviour:
+    """Takes a question and pushes it back as its answer."""
+
+    def answer(connection: Connection, request: Command) -> Command:
+        asked = parse_properties(request.fields()["i"])
+        ext = {"topic": "c_REPLY_TOPIC", "properties": f"CORRELATION_ID\x01{asked['CORRELATION_ID']}"}
+        answers.add(asyncio.create_task(connection.request(Command(326, ext=ext, body=request.body), 5)))
+        return broker.take(request)
+
+    return answer
 
 
 def received(**properties: str) -> ReceivedMessage:
@@ -51,6 +64,54 @@ async def test_a_question_without_an_answer_times_out() -> None:
     async with cluster() as (namesrv, _), Producer("g", namesrv.address) as producer:
         with pytest.raises(RequestTimeout, match=r"not answered within 0\.5 s"):
             await producer.request(Message("t", b"?"), timeout=0.5)
+
+
+@in_loop
+async def test_a_broker_that_hangs_holds_up_no_question() -> None:
+    answers: set[asyncio.Task[Command]] = set()
+    async with cluster("broker-a", "broker-b") as (namesrv, (broker, hanging)):
+        broker.behaviour = echo(broker, answers)
+        hanging.silent = True
+        namesrv.route("t", broker)
+        namesrv.route("elsewhere", hanging)
+        async with Producer("g", namesrv.address) as producer:
+            await producer._engine.routes.find("elsewhere")
+            for _ in range(3):
+                assert (await producer.request(Message("t", b"?"), timeout=1)).body == b"?"
+            assert len(hanging.heartbeats) == 1
+        await asyncio.gather(*answers)
+
+
+@in_loop
+async def test_a_broker_that_joins_later_knows_who_asks() -> None:
+    answers: set[asyncio.Task[Command]] = set()
+    async with cluster("broker-a", "broker-b") as (namesrv, (first, later)):
+        first.behaviour = echo(first, answers)
+        namesrv.route("t", first)
+        async with Producer("g", namesrv.address) as producer:
+            await producer.request(Message("t", b"?"))
+            namesrv.route("other", first, later)
+            await producer._engine.routes.refresh("other")
+            await producer.request(Message("t", b"?"))
+            assert [data.client_id for data in later.heartbeats] == [producer.client_id]
+            await later.stop()
+            await later.start()
+            await until(lambda: producer._engine.standing(later.address) is None)
+            await producer.request(Message("t", b"?"))
+            assert len(later.heartbeats) == 2, "it may have forgotten us"
+        await asyncio.gather(*answers)
+
+
+@in_loop
+async def test_for_a_question_to_a_new_topic_all_brokers_know_who_asks() -> None:
+    answers: set[asyncio.Task[Command]] = set()
+    async with cluster("broker-a", "broker-b", topic=AUTO_CREATE_TOPIC) as (namesrv, brokers):
+        for broker in brokers:
+            broker.behaviour = echo(broker, answers)
+        async with Producer("g", namesrv.address) as producer:
+            await producer.request(Message("new", b"?"))
+            assert [len(broker.heartbeats) for broker in brokers] == [1, 1]
+        await asyncio.gather(*answers)
 
 
 def test_the_answer_goes_where_the_question_says() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from mqctl import testing
 from mqctl.client import Message, Producer, SendStatus
+from mqctl.client.engine import Engine
 from mqctl.client.sending import RETRY_PAUSE_S
 from mqctl.errors import (
     ConfigError,
@@ -25,7 +26,8 @@ from mqctl.errors import (
 from mqctl.remoting.codes import ResponseCode
 from mqctl.remoting.command import Command
 from mqctl.remoting.compression import Compression, compress
-from mqctl.remoting.connection import Connection
+from mqctl.remoting.connection import Connection, Request
+from mqctl.remoting.recallhandle import RecallHandle
 from tests.aio import in_loop, until
 from tests.unit.client.fakes import FakeBroker, FakeNamesrv, cluster
 
@@ -149,6 +151,23 @@ async def test_a_send_never_takes_longer_than_its_time_out() -> None:
             namesrv.silent = True
             with pytest.raises(RequestTimeout, match=r"no name server said within 0\.1 s where other is"):
                 await producer.send(Message("other", b"x"), timeout=0.1)
+
+
+@in_loop
+async def test_steps_of_one_call_share_its_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    async def watched(engine: Engine, address: str, command: Request, timeout: float) -> None:
+        given.append(timeout)
+
+    monkeypatch.setattr(Engine, "oneway", watched)
+    async with cluster() as (namesrv, _), Producer("g", namesrv.address, timeout=2.0) as producer:
+        await producer.send_oneway(Message("t", b"x"))
+        assert given[0] < 2.0, "finding the queue took some of it"
+        namesrv.silent = True
+        handle = RecallHandle("other", "broker-a", "0", "ID").encode()
+        with pytest.raises(RequestTimeout, match=r"no name server said within 0\.1 s where other is"):
+            await producer.recall(handle, timeout=0.1)
 
 
 @in_loop
