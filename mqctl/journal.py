@@ -2,7 +2,7 @@
 
 One file per user, a JSON object per line, the oldest first. An entry holds one command's changes, each with what
 identifies the thing, the state before and the state after; a state is plain data, None where there was nothing.
-What these mean and how to put them back is known to mqctl.client.admin.restoring, by the `kind` of the change or else of
+mqctl.client.admin.restoring knows what these mean and how to put them back, by the `kind` of the change or else of
 its entry.
 """
 

@@ -1,8 +1,8 @@
 """Work that sends messages and may be interrupted: a file that says how far it is, and a lock while somebody is at it.
 
 One file for each, in a folder of the user's state for all of a kind; it is removed at the end. The lock keeps anybody
-else on this machine from doing the same at the same time. The file is written now and then: what was sent after the last
-time has to be found out from the brokers.
+else on this machine from doing the same at the same time. The file is written now and then: what was sent after the
+last time has to be found out from the brokers.
 """
 
 from __future__ import annotations
