@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import Sequence
@@ -45,17 +46,33 @@ class NameServers:
     async def ask(self, command: Command) -> Command:
         """The answer of the first that gives one. Raises ResponseError if it is no success, ConnectionFailed or
         RequestTimeout when none answers."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout
         failures: list[MqError] = []
-        for _ in self.addresses:
+        count, first = len(self.addresses), self._current
+        for step in range(count):
+            number = (first + step) % count
+            # One that hangs leaves the others their part of the time.
+            seconds = (deadline - loop.time()) / (count - step)
             try:
-                return await self._pool.call(self.addresses[self._current], command, self._timeout)
+                return await self._call(self.addresses[number], command, seconds)
             except (ConnectionFailed, RequestTimeout) as error:
                 failures.append(error)
-                self._current = (self._current + 1) % len(self.addresses)
+                self._current = (number + 1) % count
         raise type(failures[0])(
             "; ".join(error.message for error in failures),
             hint="start one with `mqctl standalone`, or say where it is with -n host:port or NAMESRV_ADDR",
         )
+
+    async def _call(self, address: str, command: Command, seconds: float) -> Command:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._pool.connect(address)
+        except TimeoutError:
+            raise ConnectionFailed(f"cannot connect to {address}: no answer") from None
+        return await self._pool.call(address, command, max(0.0, deadline - loop.time()))
 
     async def topic_route(self, topic: str) -> TopicRouteData:
         """Raises NotFound when no broker has the topic."""
