@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import zlib
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
 
 import msgspec
 
@@ -58,7 +58,7 @@ class Registration:
         while True:
             period = min(max(self._config.register_name_server_period, MIN_PERIOD_MS), MAX_PERIOD_MS)
             await asyncio.sleep(period / 1000)
-            await self.register_all()
+            await _survived(self.register_all())
 
     async def register_all(self) -> None:
         await self._register(self._topics.all().values())
@@ -80,7 +80,9 @@ class Registration:
         while self._next_round is not None:
             done, self._next_round = self._next_round, None
             changed, self._changed = self._changed, {}
-            await self._register(changed.values())
+            # What was deleted since then must not come back.
+            there = [topic for name in changed if (topic := self._topics.get(name)) is not None]
+            await _survived(self._register(there))
             done.set_result(None)
         self._task = None
 
@@ -168,3 +170,11 @@ class Registration:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         await self._pool.close()
+
+
+async def _survived(registering: Coroutine[Any, Any, None]) -> None:
+    """Name servers forget a broker that they do not hear of for two minutes, whatever went wrong in one round."""
+    try:
+        await registering
+    except Exception:
+        log.exception("registration failed")

@@ -70,7 +70,8 @@ def check_topic_name(topic: str) -> None:
 
 
 class Topics:
-    """Loop only. `on_change` hears of every topic that was created or changed."""
+    """Loop only. `on_change` hears of every topic that was created or changed, and of all when one was deleted: name
+    servers know what is gone from a list of all."""
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], float] = time.time) -> None:
         self._config = config
@@ -159,7 +160,7 @@ class Topics:
 
     def delete(self, topic: str) -> asyncio.Future[None]:
         self._table.pop(topic, None)
-        return self._changed([])
+        return self._changed(list(self._table.values()))
 
     def _changed(self, topics: list[TopicConfig]) -> asyncio.Future[None]:
         self.data_version = self.data_version.next(self._now())
