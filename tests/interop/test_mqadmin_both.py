@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,11 +64,11 @@ def both(site: Site, row: Row) -> None:
     assert {tool: site.found(tool, row) for tool in TOOLS} == dict.fromkeys(TOOLS, site.expected(row))
 
 
-def until_both(site: Site, row: Row) -> None:
-    """For what clients and brokers do by themselves."""
-    while NOT_FOUND in [site.found(tool, row) for tool in TOOLS]:
-        continue
-    both(site, row)
+def until(happened: Callable[[], bool], seconds: float = 30.0) -> None:
+    """For what clients and brokers do by themselves; every question takes a moment."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, f"it has not happened after {seconds} s"
 
 
 @pytest.fixture
@@ -162,7 +164,8 @@ def test_a_trace_that_either_leaves_is_found_by_both(own: Site, tool: str) -> No
         fields("kind", "status"),
         [["Pub", "success"]],
     )
-    until_both(own, tracing)
+    until(lambda: NOT_FOUND not in [own.found(each, tracing) for each in TOOLS])
+    both(own, tracing)
 
 
 def test_the_oldest_of_messages_with_the_same_id(own: Site) -> None:
@@ -172,10 +175,9 @@ def test_the_oldest_of_messages_with_the_same_id(own: Site) -> None:
     stored = own.mqctl("printMsg -t {topic}")
     [msg_id] = {row["msgId"] for row in stored}
     looking = f"queryMsgByUniqueKey -t {{topic}} -i {msg_id}"
-    [*_, last] = times = sorted(row["storeTimestamp"] for row in stored)
-    while last not in (found := [row["storeTimestamp"] for row in own.mqctl(f"{looking} -a")]):
-        continue  # it is not in the index yet
-    assert found == times
+    times = sorted(row["storeTimestamp"] for row in stored)
+    every = Row(f"{looking} -a", str.split, lambda rows: [row["storeTimestamp"] for row in rows], times)
+    until(lambda: bool(own.found("mqctl", every) == own.expected(every)))  # the index comes a moment after the log
     oldest = Row(
         looking,
         matches(r"^Store Timestamp: +(.+)$"),
