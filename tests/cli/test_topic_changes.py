@@ -71,6 +71,7 @@ def test_the_order_goes_back_with_the_topic(cli: Cli, topic: str, tmp_path: Path
     cli.ok("undo", "--yes")
     assert order(cli, topic) == ordered
     assert cli("topic", "route", f"{topic}-2").status == ExitCode.NOT_FOUND
+    cli.ok("topic", "order", "delete", topic, "--yes")
 
 
 def test_an_apply_is_one_change(cli: Cli, topic: str, tmp_path: Path) -> None:
@@ -205,8 +206,7 @@ def test_resize_shrinks_what_every_group_has_consumed(cli: Cli, topic: str, cons
 def test_resize_that_is_stopped_goes_on(cli: Cli, topic: str, consumed: str, tmp_path: Path) -> None:
     words = ("topic", "resize", topic, "--queues", "2", "--quiet", "0.1", "--yes")
     with program(*words, cwd=tmp_path, variables=cli.variables) as started:
-        while f"still to consume: {consumed} 2" not in started.err_line():
-            pass
+        assert any(f"still to consume: {consumed} 2" in line for line in iter(started.err_line, ""))
         assert queues(cli, topic) == (2, 4)
         ended = started.end(signal.SIGINT)
     assert ended.status == ExitCode.REFUSED
