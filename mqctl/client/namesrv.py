@@ -58,6 +58,7 @@ class NameServers:
                 return await self._call(self.addresses[number], command, seconds)
             except (ConnectionFailed, RequestTimeout) as error:
                 failures.append(error)
+                self._pool.forget(self.addresses[number])  # it may hang: next time over a new connection
                 self._current = (number + 1) % count
         raise type(failures[0])(
             "; ".join(error.message for error in failures),

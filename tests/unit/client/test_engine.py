@@ -141,7 +141,6 @@ async def test_a_caller_in_a_hurry_does_not_end_the_connection_of_others() -> No
 
 @in_loop
 async def test_a_name_server_that_hangs_is_asked_again_on_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqctl.remoting.connection.SILENCE_SECONDS", 0.1)
     async with cluster() as (namesrv, _), Engine(namesrv.address) as engine:
         monkeypatch.setattr(engine.name_servers, "_timeout", 0.1)
         namesrv.silent = True
@@ -197,6 +196,25 @@ async def test_half_a_frame_and_then_silence_is_a_time_out() -> None:
         with pytest.raises(RequestTimeout):
             await engine.request(f"127.0.0.1:{port}", send_request(), 0.05)
     server.close()
+
+
+@in_loop
+async def test_after_half_a_frame_and_silence_there_is_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqctl.remoting.connection.SILENCE_SECONDS", 0.01)
+
+    def half(connection: Connection, request: Command) -> None:
+        broker.behaviour = lambda connection, request: None
+        assert connection._transport is not None
+        connection._transport.write(b"\x00\x00\x01\x00\x00\x00\x00")
+
+    async with cluster() as (namesrv, (broker,)), Engine(namesrv.address) as engine:
+        broker.behaviour = half
+        for _ in range(2):  # after the first one could think that the rest is on its way
+            with pytest.raises(RequestTimeout):
+                await engine.request(broker.address, send_request(), 0.05)
+        await until(lambda: not broker.server.connections)
+        broker.behaviour = None
+        assert (await engine.request(broker.address, send_request())).code == 0
 
 
 @in_loop
