@@ -164,6 +164,43 @@ def test_a_group_of_java_and_python_shares_queues_and_keeps_order(
     assert orders == {queue_id: sorted(offsets) for queue_id, offsets in orders.items()}
 
 
+@pytest.mark.parametrize("kind", ["apache_broker", "our_broker"])
+def test_members_of_both_kinds_join_and_leave_while_messages_are_sent(
+    kind: str, java49: ClientDriver, java55: ClientDriver, unique: Unique, request: pytest.FixtureRequest
+) -> None:
+    broker: AnyBroker = request.getfixturevalue(kind)
+    topic, group = unique("joining"), unique("cg")
+    make_topic(broker, topic, 6)
+    start_consumer(java49, broker, topic, group)
+    inboxes = [Inbox(), Inbox()]
+    enough = threading.Event()
+    sent: list[bytes] = []
+
+    def send_on() -> None:
+        with blocking.Producer(unique("pg"), broker.namesrv) as producer:
+            while not enough.wait(0.002):
+                body = b"%d" % len(sent)
+                producer.send(Message(topic, body))
+                sent.append(body)
+
+    def received() -> set[bytes]:
+        lists = [java49.messages("c"), java55.messages("c"), *(inbox.messages for inbox in inboxes)]
+        return {message.body for messages in lists for message in messages}
+
+    sender = threading.Thread(target=send_on, daemon=True)
+    with blocking.PushConsumer(group, inboxes[0], topic, broker.namesrv, start=FIRST) as first:
+        wait_for(lambda: len(shares(topic, first)) == 3)
+        sender.start()
+        with blocking.PushConsumer(group, inboxes[1], topic, broker.namesrv, start=FIRST):
+            inboxes[1].wait_count(1)
+            start_consumer(java55, broker, topic, group)
+            wait_for(lambda: java55.messages("c"))
+        enough.set()
+        sender.join()
+        # What was at work in a queue that changed hands comes twice, and nothing is passed over.
+        wait_for(lambda: received() >= set(sent))
+
+
 def numbers(start: int) -> set[bytes]:
     return {b"%d" % number for number in range(start, start + 10)}
 

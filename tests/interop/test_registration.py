@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.acting import make_topic, start_consumer, start_producer
+from tests.interop.acting import make_topic, mqadmin_in, start_consumer, start_producer
 from tests.peers import wire
-from tests.peers.apache import ApacheBroker, ApacheNamesrv, mqadmin
+from tests.peers.apache import ApacheBroker, ApacheNamesrv
 from tests.peers.cache import require
 from tests.peers.driver import ClientDriver
 from tests.peers.ours import OurBroker, OurNamesrv
@@ -55,19 +55,25 @@ def test_apaches_broker_registers_with_our_name_server(
     exchange(java55, namesrv.address, unique("theirs"), unique("cg"))
 
 
+@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
 def test_our_broker_registers_with_apaches_name_server(
-    java49: ClientDriver, apache_namesrv: ApacheNamesrv, servers: ExitStack, tmp_path: Path, unique: Unique
+    version: str, java49: ClientDriver, servers: ExitStack, tmp_path: Path, unique: Unique
 ) -> None:
+    namesrv = servers.enter_context(require(ApacheNamesrv, version, tmp_path / "ns"))
     name = unique("mixed")
-    broker = servers.enter_context(OurBroker(tmp_path, apache_namesrv.address, name=name, cluster=f"c-{name}"))
-    topic = unique("ours")
+    broker = servers.enter_context(OurBroker(tmp_path / "broker", namesrv.address, name=name, cluster=f"c-{name}"))
+    topic, deleted = unique("ours"), unique("deleted")
     make_topic(broker, topic, 4)
-    exchange(java49, apache_namesrv.address, topic, unique("cg"))
-    listed = mqadmin("4.9.7", apache_namesrv.address, "clusterList").stdout
+    exchange(java49, namesrv.address, topic, unique("cg"))
+    listed = mqadmin_in(java49, broker, "clusterList")
     assert name in listed
     assert broker.address in listed
+    make_topic(broker, deleted, 1)
+    mqadmin_in(java49, broker, "deleteTopic", "-c", f"c-{name}", "-t", deleted)
+    assert wire.request(namesrv.address, GET_ROUTEINFO_BY_TOPIC, topic=deleted).code == 17
+    assert wire.request(namesrv.address, GET_ROUTEINFO_BY_TOPIC, topic=topic).code == 0
     broker.stop()
-    reply = wire.request(apache_namesrv.address, GET_ROUTEINFO_BY_TOPIC, topic=topic)
+    reply = wire.request(namesrv.address, GET_ROUTEINFO_BY_TOPIC, topic=topic)
     assert reply.code == 17, "a broker that stops takes its routes with it"
 
 
