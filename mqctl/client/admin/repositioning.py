@@ -18,7 +18,7 @@ from mqctl.client.admin.consumers import members
 from mqctl.client.admin.everywhere import Answers, ask_all, ask_each
 from mqctl.client.admin.progress import consume_stats
 from mqctl.client.admin.topics import masters_of
-from mqctl.errors import ConfigError, MqError, NotFound, ResponseError
+from mqctl.errors import ConfigError, ConnectionFailed, MqError, NotFound, RequestTimeout, ResponseError
 from mqctl.names import RETRY_PREFIX
 from mqctl.remoting.bodies import MessageQueue, ResetOffsetBody
 from mqctl.remoting.codes import RequestCode, ResponseCode
@@ -259,11 +259,16 @@ async def write_offsets(admin: Admin, group: str, moves: Iterable[Move]) -> None
         in_turn.setdefault((move.address, move.queue.topic), []).append(move)
 
     async def write(place: tuple[str, str]) -> None:
+        away: MqError | None = None  # it is not waited for once more for each queue
         for move in in_turn[place]:
             try:
-                await commit_offset(admin, move.address, group, move.queue, move.after)
+                if away is None:
+                    await commit_offset(admin, move.address, group, move.queue, move.after)
+            except (ConnectionFailed, RequestTimeout) as error:
+                away = error
             except MqError as error:
                 move.error = error
+            move.error = move.error or away
 
     await ask_each(in_turn, write)
 
