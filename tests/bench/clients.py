@@ -1,4 +1,4 @@
-"""``python -m tests.bench.clients``: our client and Java's, in turn, against the same broker of ours.
+"""``python -m tests.bench.clients``: our client, Java's and Go's, in turn, against the same broker of ours.
 
 One process each, on the same machine as the broker. As in the other benchmark only ratios mean something. The JVM
 has rehearsed before the first round; our client is a fresh process in every phase, as scripts are.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -77,24 +78,25 @@ def main() -> int:
         for load in LOADS:
             _java(driver, load, load.calls // divisor // REHEARSAL_SHARE)
         print(f"{'':<36}{'java msg/s':>12}{'ours msg/s':>12}{'ratio':>8}{'CPU':>8}  target")
-        for load in LOADS:
-            _row(load, rounds, load.calls // divisor, driver, namesrv.address)
+        ours = {load: _row(load, rounds, load.calls // divisor, driver, namesrv.address) for load in LOADS}
         _drain_rows(rounds, BACKLOG // divisor, driver, namesrv.address)
         java_mib = usage.memory(driver.pid).rss / MIB
         print(f"resident memory of the Java client: {java_mib:.0f} MiB")
-        _print_go(divisor, namesrv.address)
+        _print_go(ours, divisor, namesrv.address)
     if (share := clock.share()) > FOREIGN_SHARE:
         print(f"note: other processes used {share:.0%} of the machine; measure again when it is idle")
     return 0
 
 
-def _row(load: Load, rounds: int, calls: int, driver: Driver, namesrv: str) -> None:
+def _row(load: Load, rounds: int, calls: int, driver: Driver, namesrv: str) -> list[Figures]:
+    """What our client did in each round."""
     java: list[Figures] = []
     ours: list[Figures] = []
     for _ in range(rounds):
         java.append(_java(driver, load, calls))
         ours.append(_ours(load, calls, namesrv))
     _print_row(load.label, java, ours, load.target)
+    return ours
 
 
 def _drain_rows(rounds: int, backlog: int, driver: Driver, namesrv: str) -> None:
@@ -131,21 +133,26 @@ def _median(rounds: list[Figures], name: str) -> float:
     return statistics.median(figures[name] for figures in rounds)
 
 
-def _print_go(divisor: int, namesrv: str) -> None:
-    """For comparison: the Go client through the tests' driver, whose own work (numbering messages, gathering
-    results) is in these figures."""
+def _print_go(ours: Mapping[Load, list[Figures]], divisor: int, namesrv: str) -> None:
+    """Once each. The Go client goes through the tests' driver, whose own work (numbering messages, gathering results)
+    is in its figures."""
+    print(f"{'':<36}{'go msg/s':>12}{'ours msg/s':>12}{'ratio':>8}{'memory':>8}")
     template = {"topic": "clients-0", "body": bytes(BODY), "keys": "key-{i}"}
     with contextlib.closing(GoDriver()) as go:
         go.call("producer_start", name="p", group="bench-go", namesrv=namesrv, retryTimes=0)
-        rates = []
         for load in LOADS:
             if load.ours != load.java:
                 continue
-            sending = {"count": load.calls // divisor, "concurrency": load.width, "mode": load.java}
+            calls = load.calls // divisor
             begin = time.monotonic()
-            go.call("send_many", timeout=PHASE_SECONDS, name="p", template=template, **sending)
-            rates.append(f"{load.label} {load.calls // divisor / (time.monotonic() - begin):,.0f} msg/s")
-        print(f"Go client: {'; '.join(rates)}; {usage.memory(go.pid).rss / MIB:.0f} MiB")
+            go.call(
+                "send_many", timeout=PHASE_SECONDS, name="p", template=template, count=calls, concurrency=load.width,
+                mode=load.java,
+            )  # fmt: skip
+            rate, our_rate = calls / (time.monotonic() - begin), _median(ours[load], "rate")
+            memory = _median(ours[load], "rss_mib") * MIB / usage.memory(go.pid).rss
+            print(f"{load.label:<36}{rate:>12,.0f}{our_rate:>12,.0f}{our_rate / rate:>7.2f}x{memory:>7.2f}x")
+        print(f"resident memory of the Go client: {usage.memory(go.pid).rss / MIB:.0f} MiB")
 
 
 def _java(driver: Driver, load: Load, calls: int) -> Figures:
