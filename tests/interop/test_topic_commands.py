@@ -62,6 +62,24 @@ def test_both_tools_see_the_same(any_broker: AnyBroker, java49: ClientDriver, cl
     assert topic not in mqadmin(java49, any_broker, "topicList").split()
 
 
+def test_undo_of_an_order(any_broker: AnyBroker, cli: Cli, unique: Unique) -> None:
+    """Brokers take the flag from the name servers, at the latest when they are told of the topic."""
+    topic = unique("ordered")
+
+    def ordered() -> bool:
+        [row] = cli.ok("topic", "perm", topic, "rw", "--dry-run", "-o", "json").json
+        return bool(row["before"]["order"])
+
+    cli.ok("topic", "update", topic, "-c", any_broker.cluster)
+    cli.ok("topic", "update", topic, "-c", any_broker.cluster, "--order")
+    assert ordered()
+    cli.ok("undo", "--yes")
+    assert not ordered()
+    assert cli("topic", "order", "get", topic).status == ExitCode.NOT_FOUND
+    cli.ok("undo", "--yes")
+    assert ordered()
+
+
 def test_settings_kv_and_cleaning(any_broker: AnyBroker, java49: ClientDriver, cli: Cli, unique: Unique) -> None:
     def reserved() -> str:
         printed = mqadmin(java49, any_broker, "getBrokerConfig", "-b", any_broker.address)
