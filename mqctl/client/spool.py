@@ -42,6 +42,8 @@ CUT_OVER: Final = 1024 * 1024
 # A batch of the largest messages with their properties stays far below.
 _MAX_ENTRY: Final = 32 * 1024 * 1024
 _READ_BYTES: Final = 1024 * 1024
+# What is looked at stays in memory, and in the file, until it is all sent.
+_PEEK_BYTES: Final = 1024 * 1024
 
 
 class Entry(NamedTuple):
@@ -113,15 +115,16 @@ class Spool:
             self.pending += len(packed)
 
     def peek(self, count: int) -> list[Entry]:
-        """The oldest messages that wait, in order."""
+        """The oldest messages that wait, in order; fewer where they are large."""
         with self._lock:
-            found = []
+            found: list[Entry] = []
+            begin = self._read_at
             for payload, end in _payloads(self._descriptor, self._read_at, self.size_bytes):
                 self._read_at = end
                 if payload[0] == _MESSAGE:
                     found.append(_entry(payload))
                     self._peeked.append(end)
-                    if len(found) == count:
+                    if len(found) == count or end - begin >= _PEEK_BYTES:
                         break
             return found
 

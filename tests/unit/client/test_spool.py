@@ -118,6 +118,17 @@ def test_refused_messages_are_kept_beside(tmp_path: Path) -> None:
     refused.close()
 
 
+def test_large_messages_are_looked_at_few_at_a_time(tmp_path: Path) -> None:
+    encoder = Encoder("g", compress_over=10**9)
+    kept = [Entry(encoder.single(Message("t", bytes(600_000))), None) for _ in range(5)]
+    spool = opened(tmp_path / "spool")
+    spool.append([entry.pack() for entry in kept])
+    assert [len(spool.peek(64)) for _ in range(4)] == [2, 2, 1, 0]
+    spool.mark_sent(4)
+    assert (spool.pending, spool.waiting_bytes) == (1, len(kept[4].pack()))
+    spool.close()
+
+
 @pytest.fixture
 def cuts_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool_module, "CUT_OVER", 100)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mqctl.client import Message, Producer, SendStatus, replay, spool
+from mqctl.client import Message, Producer, SendStatus, replay, spool, spooling
 from mqctl.client.spool import Spool
 from mqctl.errors import SpoolFull
 from mqctl.remoting.command import Command
@@ -165,6 +165,7 @@ async def test_a_busy_broker_is_waited_for_and_the_log_says_so_once(
 @in_loop
 async def test_while_the_spool_empties_senders_leave_it_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spool, "CUT_OVER", 10_000)
+    monkeypatch.setattr(spooling, "REPLAY_STEP", 4)
     path = tmp_path / "spool"
     sent: list[int] = []
 
@@ -176,7 +177,7 @@ async def test_while_the_spool_empties_senders_leave_it_room(tmp_path: Path, mon
     async with cluster() as (namesrv, (broker,)):
         await broker.stop()
         async with Producer("g", namesrv.address, spool=path, max_spool_bytes=150_000) as producer:
-            for _ in range(100):
+            for _ in range(50):
                 sent.append(len(sent))
                 await producer.send(Message("t", b"%d" % sent[-1] + bytes(1000)))
             await broker.start()
