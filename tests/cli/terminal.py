@@ -19,6 +19,8 @@ from tests.cli.running import LIMIT_S
 from tests.peers.ours import REPOSITORY
 
 INTERRUPT_S = 5
+# They would say another size than the terminal's own; workers of pytest have them.
+NOT_INHERITED = ("COLUMNS", "LINES")
 
 
 def _as_a_shell_starts_it() -> None:
@@ -40,8 +42,9 @@ class Terminal:
         self.resize(40, 160)
         self.settings = termios.tcgetattr(self._slave)
         self.drawn = b""
+        inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
         env = {
-            **os.environ,
+            **inherited,
             "PYTHONPATH": str(REPOSITORY),
             "HOME": str(home),
             "TERM": "xterm-256color",

@@ -57,7 +57,11 @@ def test_mqadmin_exports_the_same(
 
 @pytest.mark.parametrize(
     ("source", "target"),
-    [("apache_broker", "our_broker"), ("our_broker", "apache55_broker"), ("apache55_broker", "apache_broker")],
+    [
+        ("apache_broker", "our_broker"),
+        ("apache55_broker", "apache_broker"),
+        pytest.param("our_broker", "apache55_broker", marks=pytest.mark.long),
+    ],
 )
 def test_from_one_cluster_into_another(
     source: str, target: str, request: pytest.FixtureRequest, unique: Unique, tmp_path: Path

@@ -121,7 +121,7 @@ class Listener:
         return TransactionState.COMMIT if message.keys == ["good"] else TransactionState.ROLLBACK
 
 
-@pytest.mark.parametrize("broker_fixture", ["apache_broker", "apache55_broker"])
+@pytest.mark.parametrize("broker_fixture", ["apache_broker", pytest.param("apache55_broker", marks=pytest.mark.long)])
 def test_transactions_and_the_check_backs_of_apaches_brokers(
     broker_fixture: str, request: pytest.FixtureRequest, java49: ClientDriver, unique: Unique
 ) -> None:

@@ -165,7 +165,7 @@ DAMAGES: Final[dict[str, Callable[[Path, str], None]]] = {
 }
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.5.0"])
+@pytest.mark.parametrize("version", ["4.9.7", pytest.param("5.5.0", marks=pytest.mark.long)])
 def test_verify_and_repair(version: str, stores: Callable[[str], Filled], tmp_path: Path) -> None:
     filled = stores(version)
     assert len(list((filled.root / "index").iterdir())) > 1

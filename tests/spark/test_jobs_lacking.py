@@ -116,8 +116,8 @@ def test_retries_without_queues(spark: SparkSession, queueless: Path) -> None:
 
 
 @pytest.mark.parametrize("job", [retries, delays, transactions, trace, export])
-def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path, job: Any, queueless: Path) -> None:
-    """Where there are queues. Where there are none, only the log tells which topics there were."""
+def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path, job: Any) -> None:
+    """While there are queues. Without any, only the log tells which topics there were."""
     with keeping(tmp_path / "store") as keeper:
         keeper.put("orders", KEYS="k")
     ask = Ask(topic=("orders", "nothing"), key="k", out=str(tmp_path / "out"))

@@ -176,7 +176,7 @@ async def test_while_the_spool_empties_senders_leave_it_room(tmp_path: Path, mon
 
     async with cluster() as (namesrv, (broker,)):
         await broker.stop()
-        async with Producer("g", namesrv.address, spool=path, max_spool_bytes=150_000) as producer:
+        async with Producer("g", namesrv.address, spool=path, max_spool_bytes=150_000, timeout=60) as producer:
             for _ in range(50):
                 sent.append(len(sent))
                 await producer.send(Message("t", b"%d" % sent[-1] + bytes(1000)))
