@@ -1,4 +1,4 @@
-"""Fixtures: real clients for the whole session, Apache's servers for those who ask.
+"""Fixtures: real clients for all tests of this folder, Apache's servers for those who ask.
 
 Starting a Java client costs a moment and a server several seconds, so both are shared; after each test every
 client is reset, which stops all producers and consumers the test left running. A test that kills a client makes
@@ -40,19 +40,19 @@ def _client(kind: str) -> Iterator[ClientDriver]:
     driver.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java49() -> Iterator[ClientDriver]:
     """The Java client 4.9.7."""
     yield from _client("java49")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def java55() -> Iterator[ClientDriver]:
     """The Java client 5.5.0."""
     yield from _client("java55")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def go() -> Iterator[ClientDriver]:
     """The Go client."""
     yield from _client("go")
@@ -95,14 +95,14 @@ def unique() -> Callable[[str], str]:
     return lambda word: f"{word}_{os.getpid()}_{next(_numbers)}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheNamesrv]:
     """Apache's name server 4.9.7."""
     with require(ApacheNamesrv, "4.9.7", tmp_path_factory.mktemp("namesrv")) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_broker(apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
     """Apache's broker 4.9.7 with SQL92 filters enabled, registered at ``apache_namesrv``."""
     workdir = tmp_path_factory.mktemp("broker")
@@ -110,7 +110,7 @@ def apache_broker(apache_namesrv: ApacheNamesrv, tmp_path_factory: pytest.TempPa
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache55_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
     """Apache's broker 5.5.0 which lets producers take messages back, with a name server of its own."""
     conf = {**APACHE_SETTINGS, "recallMessageEnable": True}
@@ -129,14 +129,14 @@ def any_broker(request: pytest.FixtureRequest) -> ApacheBroker | OurBroker:
     return broker
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def our_namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurNamesrv]:
     """mqctl's name server."""
     with OurNamesrv(tmp_path_factory.mktemp("our-namesrv")) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def our_broker(our_namesrv: OurNamesrv, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurBroker]:
     """mqctl's broker, registered at ``our_namesrv``; shared, so tests use names of their own."""
     with OurBroker(tmp_path_factory.mktemp("our-broker"), our_namesrv.address) as server:

@@ -29,7 +29,7 @@ from tests.peers.jvm import QUICK_START
 from tests.peers.ours import REPOSITORY
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores of this machine."""
     folder = tmp_path_factory.mktemp("spark")
@@ -90,13 +90,13 @@ def plain_messages() -> Iterator[dict[str, Any]]:
         yield {"topic": "audit", "body": b"x" * 9000 if number == 7 else b"%d" % number, "queue_id": 0}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledStore]:
     """Of Apache's 4.9.7. `fill` says what is in it."""
     yield from filled_by_apache("4.9.7", tmp_path_factory.mktemp("spark49"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache55_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledStore]:
     """Of Apache's 5.5.0."""
     yield from filled_by_apache("5.5.0", tmp_path_factory.mktemp("spark55"))
@@ -129,7 +129,7 @@ def fill(broker: ApacheBroker, client: ClientDriver) -> FilledStore:
     return store
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def our_store() -> Iterator[FilledStore]:
     """Of our broker, with the same plain messages."""
     with embedded_broker(brokerName="broker-a") as mq:
