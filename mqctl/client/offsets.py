@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from mqctl.client.reading import Reader
-from mqctl.errors import MqError
+from mqctl.errors import MqError, RequestFailed
 from mqctl.names import RETRY_PREFIX
 from mqctl.remoting import bodies, fastjson
 from mqctl.remoting.bodies import MessageQueue, ResetOffsetBody
@@ -55,16 +55,24 @@ class BrokerOffsets:
         return await self._reader.committed(queue)
 
     async def save(self, positions: Mapping[MessageQueue, int]) -> None:
-        news = {queue: offset for queue, offset in positions.items() if self._saved.get(queue) != offset}
-        await asyncio.gather(*(self._save(queue, offset) for queue, offset in news.items()))
+        by_topic: dict[tuple[str, str], dict[MessageQueue, int]] = {}
+        for queue, offset in positions.items():
+            if self._saved.get(queue) != offset:
+                by_topic.setdefault((queue.broker_name, queue.topic), {})[queue] = offset
+        await asyncio.gather(*map(self._save_topic, by_topic.values()))
 
-    async def _save(self, queue: MessageQueue, offset: int) -> None:
-        try:
-            await self._reader.commit(queue, offset)
-        except MqError as error:
-            log.warning("position %d of %s is not saved: %s", offset, queue, error.message)
-        else:
-            self._saved[queue] = offset
+    async def _save_topic(self, news: Mapping[MessageQueue, int]) -> None:
+        """One after the other: of two first positions of a topic that come at once, Apache's broker keeps one
+        (ConsumerOffsetManager.commitOffset). A broker that does not answer is not asked about the rest."""
+        for queue, offset in news.items():
+            try:
+                await self._reader.commit(queue, offset)
+            except MqError as error:
+                log.warning("position %d of %s is not saved: %s", offset, queue, error.message)
+                if not isinstance(error, RequestFailed):
+                    return
+            else:
+                self._saved[queue] = offset
 
 
 class FileOffsets:
