@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from mqctl.client.admin import Admin
-from mqctl.client.admin.tailing import CONSUMER_GROUP, FLAG_SUBSCRIPTION, GO_ON, MATCH_ALL, MESSAGES_PER_PULL
+from mqctl.client.admin.scanning import pull_request
+from mqctl.client.admin.tailing import GO_ON, decode_messages
 from mqctl.errors import MqError, NotFound, ResponseError
 from mqctl.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mqctl.properties import parse_properties
 from mqctl.remoting import bodies
-from mqctl.remoting.bodies import DelayOffsetTable
+from mqctl.remoting.bodies import DelayOffsetTable, MessageQueue
 from mqctl.remoting.codes import RequestCode, ResponseCode
 from mqctl.remoting.command import Command, header_fields
-from mqctl.remoting.headers import PullMessageHeader, RecallMessageHeader, TopicQueueHeader
-from mqctl.remoting.message import ReceivedMessage, decode_records
+from mqctl.remoting.headers import RecallMessageHeader, TopicQueueHeader
+from mqctl.remoting.message import ReceivedMessage
 from mqctl.remoting.recallhandle import RecallHandle, recall_key
 from mqctl.store.properties import REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_OUT_MS, UNIQ_KEY
-from mqctl.store.record import RecordError
 from mqctl.store.schedule import DEFAULT_LEVELS, parse_levels
 
 PRODUCER_GROUP: Final = "TOOLS_PRODUCER"
@@ -154,43 +154,20 @@ class Waiting:
 
     async def _messages(self, topic: str, queue_id: int, queue_offset: int) -> AsyncIterator[ReceivedMessage]:
         """From some offset to the end; none if there is no such topic, or queue."""
+        queue = MessageQueue(topic, self._broker_name, queue_id)
         while True:
-            answer = await self._admin.request(self._address, _pull(topic, queue_id, queue_offset))
+            answer = await self._admin.request(self._address, pull_request(queue, queue_offset))
             if answer.code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SYSTEM_ERROR):
                 return
             if answer.code not in GO_ON:
                 raise ResponseError(answer.code, answer.remark, self._address)
             following = _number(answer.fields().get("nextBeginOffset"))
             if answer.code == ResponseCode.SUCCESS:
-                for message in _decode(answer.body):
+                for message in decode_messages(answer.body):
                     yield message
             if following <= queue_offset:
                 return
             queue_offset = following
-
-
-def _pull(topic: str, queue_id: int, queue_offset: int) -> Command:
-    header = PullMessageHeader(
-        consumer_group=CONSUMER_GROUP,
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        max_msg_nums=MESSAGES_PER_PULL,
-        sys_flag=FLAG_SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        sub_version=0,
-        subscription=MATCH_ALL,
-        expression_type="TAG",
-    )
-    return Command(RequestCode.PULL_MESSAGE, ext=header_fields(header))
-
-
-def _decode(body: bytes) -> list[ReceivedMessage]:
-    try:
-        return decode_records(body)
-    except RecordError as error:
-        raise MqError(f"a pulled message cannot be read: {error}") from None
 
 
 def _is_among(pending: Pending, taken_back: set[str]) -> bool:
