@@ -30,13 +30,7 @@ class Answers(Generic[T]):
 async def ask_all(brokers: Mapping[str, str], question: Callable[[str], Awaitable[T]]) -> Answers[T]:
     """`question` gets each broker's address. Raises the first failure when nobody answers."""
 
-    async def ask(address: str) -> T | MqError:
-        try:
-            return await question(address)
-        except MqError as error:
-            return error
-
-    results = await asyncio.gather(*(ask(address) for address in brokers.values()))
+    results = await asyncio.gather(*(_attempt(question, address) for address in brokers.values()))
     given: dict[str, T] = {}
     failed: dict[str, MqError] = {}
     for name, result in zip(brokers, results, strict=True):
@@ -52,16 +46,16 @@ async def ask_all(brokers: Mapping[str, str], question: Callable[[str], Awaitabl
 async def failures(addresses: Iterable[str], order: Callable[[str], Awaitable[object]]) -> dict[str, MqError]:
     """By address why some did not do what all are told to."""
 
-    async def tell(address: str) -> MqError | None:
-        try:
-            await order(address)
-        except MqError as error:
-            return error
-        return None
-
     told = list(addresses)
-    results = zip(told, await asyncio.gather(*map(tell, told)), strict=True)
-    return {address: error for address, error in results if error is not None}
+    results = await asyncio.gather(*(_attempt(order, address) for address in told))
+    return {address: result for address, result in zip(told, results, strict=True) if isinstance(result, MqError)}
+
+
+async def _attempt(question: Callable[[str], Awaitable[T]], address: str) -> T | MqError:
+    try:
+        return await question(address)
+    except MqError as error:
+        return error
 
 
 async def ask_each(
