@@ -118,15 +118,18 @@ class _Growth:
             self._ends, self._looked = ends, now
 
     async def _find_ends(self) -> dict[str, int]:
-        async def end(topic: str) -> int:
+        """Without the topics that are gone meanwhile."""
+
+        async def end(topic: str) -> int | None:
             try:
                 table = await self.admin.topic_stats(self.address, topic)
             except MqError:
-                return 0  # it is gone meanwhile
+                return None
             return sum(at.max_offset for at in table.offset_table.values())
 
         topics = list(await self.admin.topic_configs(self.address))
-        return dict(zip(topics, await ask_each(topics, end), strict=True))
+        ends = zip(topics, await ask_each(topics, end), strict=True)
+        return {topic: at for topic, at in ends if at is not None}
 
 
 async def _wipe(admin: Admin, name: str) -> dict[str, MqError]:
